@@ -1,0 +1,3 @@
+"""Durable, leased jobs for Celery."""
+
+__version__ = "0.1.0"
