@@ -37,8 +37,8 @@ $(VENV)/.demo $(VENV)/.test $(VENV)/.lint: $(VENV)/.%: pyproject.toml $(VENV)/.c
 
 $(VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-		echo "celery-lease needs Python 3.11 or newer, but $(PYTHON) is" \
-			"$$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12 ..." >&2; exit 1; }
+		echo "celery-lease needs Python 3.11 or newer, found: $$($(PYTHON) --version 2>&1)." \
+			"Name another one: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@echo "Creating $(VENV) with $$($(PYTHON) --version) ..."
 	@$(PYTHON) -m venv --clear $(VENV)
 	@touch $@

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+
+class Kind(Enum):
+    """When the import happens."""
+
+    LOAD = "while the importer loads"
+    CALL = "when a function is called"
+    TYPES = "never, a type checker reads it"
 
 
 @dataclass(frozen=True)
@@ -17,8 +27,7 @@ class Import:
     importer: str
     target: str
     line: int
-    lazy: bool
-    """In a function or for types alone: nothing happens while the importer loads."""
+    kind: Kind
 
     def __str__(self) -> str:
         return f"{self.importer}:{self.line} imports {self.target}"
@@ -48,19 +57,26 @@ def is_within(module: str, package: str) -> bool:
 
 
 def _imports_of(name: str, path: Path, modules: dict[str, Path]) -> list[Import]:
-    tree = ast.parse(path.read_text())
-    lazy = {id(inner) for n in ast.walk(tree) if _defers(n) for inner in ast.walk(n)}
     return [
-        Import(name, target, node.lineno, id(node) in lazy)
-        for node in ast.walk(tree)
+        Import(name, target, node.lineno, kind)
+        for node, kind in _walk(ast.parse(path.read_text()), Kind.LOAD)
         for target in _targets(node, _package_of(name, path), modules)
     ]
 
 
-def _defers(node: ast.AST) -> bool:
-    if isinstance(node, ast.If):
-        return ast.unparse(node.test) == "TYPE_CHECKING"
-    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+def _walk(node: ast.AST, kind: Kind) -> Iterator[tuple[ast.AST, Kind]]:
+    for child in ast.iter_child_nodes(node):
+        inner = _kind_within(child) or kind
+        yield child, inner
+        yield from _walk(child, inner)
+
+
+def _kind_within(node: ast.AST) -> Kind | None:
+    if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+        return Kind.TYPES
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return Kind.CALL
+    return None
 
 
 def _package_of(name: str, path: Path) -> str:
