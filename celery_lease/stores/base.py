@@ -152,7 +152,13 @@ class JobStore(ABC):
 
     @abstractmethod
     def amend(self, grant: Grant, result: str) -> None:
-        """Record the result of a job that succeeded under this grant without one."""
+        """Record the result of a job that succeeded under this grant without one.
+
+        A result that is there stays.
+
+        Raises:
+            StaleToken: The job has not succeeded under this grant, or another holds its outcome.
+        """
 
     @abstractmethod
     def settle(self, grant: Grant) -> bool:
@@ -191,7 +197,10 @@ class JobStore(ABC):
 
     @abstractmethod
     def expire(self, limit: int) -> list[Expired]:
-        """Take jobs from holders whose lease has ended; each is reported to one caller."""
+        """Take jobs from holders whose lease has ended; each is reported to one caller.
+
+        A job that has ended is not reported: its outcome only becomes due again.
+        """
 
     @abstractmethod
     def expire_owner(self, owner: str, reason: str) -> list[Expired]:
@@ -199,14 +208,17 @@ class JobStore(ABC):
 
     @abstractmethod
     def cancel(self, task_id: str, by: str) -> bool:
-        """Cancel a job that is not terminal, fencing its holder; False if there is none."""
+        """Cancel a job that is not terminal; False if there is none.
+
+        Its holder is fenced: the owner is cleared, so that settling is refused too.
+        """
 
     @abstractmethod
     def replay(self, job_id: str, by: str) -> Job:
         """Make a dead or cancelled job pending again with all its attempts.
 
         Raises:
-            WrongJobState: It is neither.
+            WrongJobState: It is neither, or there is no such job.
         """
 
     @abstractmethod

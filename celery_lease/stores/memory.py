@@ -95,24 +95,36 @@ class MemoryStore(JobStore):
 
     def submit(self, jobs: Sequence[NewJob]) -> list[Submitted]:
         with self._mutex:
-            for new in jobs:
-                self._refuse_conflict(new)
+            self._refuse_conflicts(jobs)
             return [self._submit(new) for new in jobs]
 
-    def _refuse_conflict(self, new: NewJob) -> None:
-        if known := self._handovers.get(new.id):
-            job = self._jobs[known.job_id].job
-            if job.task != new.task:
-                raise JobIdConflict(f"task id {new.id} belongs to a job of {job.task}")
-        elif (job_id := self._keys.get((new.task, new.key or ""))) and (
-            self._jobs[job_id].job.fingerprint != new.fingerprint
-        ):
-            raise OperationKeyConflict(f"{new.task} {new.key!r} is job {job_id}")
+    def _refuse_conflicts(self, jobs: Sequence[NewJob]) -> None:
+        """Before anything is written, against what is kept and what the batch itself brings."""
+        tasks: dict[str, str] = {}
+        fingerprints: dict[tuple[str, str], str] = {}
+        for new in jobs:
+            known = new.id in self._handovers or new.id in tasks
+            task = self._task_of(new.id) or tasks.setdefault(new.id, new.task)
+            if task != new.task:
+                raise JobIdConflict(f"task id {new.id} belongs to a job of {task}")
+            if new.key and not known:
+                first = self._fingerprint_of(new.task, new.key) or fingerprints.setdefault(
+                    (new.task, new.key), new.fingerprint
+                )
+                if first != new.fingerprint:
+                    raise OperationKeyConflict(f"{new.task} {new.key!r} has other arguments")
+
+    def _task_of(self, task_id: str) -> str | None:
+        handover = self._handovers.get(task_id)
+        return self._jobs[handover.job_id].job.task if handover else None
+
+    def _fingerprint_of(self, task: str, key: str) -> str | None:
+        job_id = self._keys.get((task, key))
+        return self._jobs[job_id].job.fingerprint if job_id else None
 
     def _submit(self, new: NewJob) -> Submitted:
         if known := self._handovers.get(new.id):
-            return Submitted(new.id, self._jobs[known.job_id].job, created=False, due_now=False)
-        self._refuse_conflict(new)
+            return Submitted(new.id, self._job(known.job_id), created=False, due_now=False)
         if new.key and (job_id := self._keys.get((new.task, new.key))):
             return self._join(new, job_id)
         return self._create(new)
@@ -239,7 +251,7 @@ class MemoryStore(JobStore):
             lost = [
                 handover
                 for handover in self._handovers.values()
-                if handover.publish_count and handover.epoch not in ("", epoch)
+                if handover.next_publish_at is not None and handover.epoch not in ("", epoch)
             ][:limit]
             for handover in lost:
                 handover.next_publish_at = self.clock.wall()
@@ -392,14 +404,14 @@ class MemoryStore(JobStore):
 
     def amend(self, grant: Grant, result: str) -> None:
         with self._mutex:
-            job = self._jobs[grant.job_id].job
-            if job.state is State.SUCCEEDED and job.token == grant.token and job.result is None:
+            job = self._check(grant, "amend", State.SUCCEEDED)
+            if job.result is None:
                 self._set(grant.job_id, result=result)
 
     def settle(self, grant: Grant) -> bool:
         with self._mutex:
             kept = self._jobs.get(grant.job_id)
-            if kept is None or not kept.job.terminal or kept.job.token != grant.token:
+            if kept is None or not kept.job.terminal or not self._owns(kept.job, grant):
                 self.refused(grant, "settle")
                 return False
             self._leases.pop(grant.job_id, None)
@@ -457,6 +469,7 @@ class MemoryStore(JobStore):
         if job.attempts >= job.max_attempts:
             self._set(job_id, failure=lost_holder(job.attempts, reason))
             self._end(job_id, State.DEAD, Kind.DEAD, code="HOLDER_LOST")
+            self._set(job_id, owner="")
         else:
             self._back_to_pending(job_id, now)
         age = now - (job.started_at or now)
@@ -474,14 +487,16 @@ class MemoryStore(JobStore):
                 return False
             self._leases.pop(handover.job_id, None)
             self._end(handover.job_id, State.CANCELLED, Kind.CANCELLED, by=by)
+            self._set(handover.job_id, owner="")
             self._wake_unsettled(handover.job_id)
             return True
 
     def replay(self, job_id: str, by: str) -> Job:
         with self._mutex:
-            job = self._jobs[job_id].job
-            if job.state not in (State.DEAD, State.CANCELLED):
-                raise WrongJobState(f"job {job_id} is {job.state}; only dead or cancelled replay")
+            kept = self._jobs.get(job_id)
+            state = kept.job.state if kept else "unknown"
+            if state not in (State.DEAD, State.CANCELLED):
+                raise WrongJobState(f"job {job_id} is {state}; only dead or cancelled replay")
             now = self.clock.wall()
             self._leases.pop(job_id, None)
             self._set(
@@ -583,12 +598,12 @@ class MemoryStore(JobStore):
             )
 
     @staticmethod
-    def _owns(lease: _Lease, grant: Grant) -> bool:
-        return lease.token == grant.token and lease.owner == grant.owner
+    def _owns(held: _Lease | Job, grant: Grant) -> bool:
+        return held.token == grant.token and held.owner == grant.owner
 
-    def _check(self, grant: Grant, what: str) -> Job:
+    def _check(self, grant: Grant, what: str, state: State = State.RUNNING) -> Job:
         kept = self._jobs.get(grant.job_id)
-        if kept and kept.job.state is State.RUNNING and kept.job.token == grant.token:
+        if kept and kept.job.state is state and self._owns(kept.job, grant):
             return kept.job
         self.refused(grant, what)
         raise StaleToken(f"{what} of job {grant.job_id} with old token {grant.token} was refused")
