@@ -1,3 +1,33 @@
-"""Durable, leased jobs for Celery."""
+"""Durable, leased jobs for Celery: a job store, fencing tokens, exactly-once effects."""
+
+from celery_lease.errors import (
+    AttemptTimedOut,
+    LeaseError,
+    LeaseLost,
+    OperationKeyConflict,
+    PermanentError,
+    RetryableError,
+    StaleToken,
+    StoreUnavailable,
+    WorkerStopping,
+)
+from celery_lease.policy import Backoff, Limit
+from celery_lease.task import LeasedTask, current_lease
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "AttemptTimedOut",
+    "Backoff",
+    "LeaseError",
+    "LeaseLost",
+    "LeasedTask",
+    "Limit",
+    "OperationKeyConflict",
+    "PermanentError",
+    "RetryableError",
+    "StaleToken",
+    "StoreUnavailable",
+    "WorkerStopping",
+    "current_lease",
+]

@@ -30,8 +30,16 @@ class SystemClock:
         return time.time()
 
     def monotonic(self) -> float:
-        """Seconds on a clock that never goes back."""
-        return time.monotonic()
+        """Seconds on a clock that never goes back and counts a suspended host's sleep.
+
+        `CLOCK_MONOTONIC` stands still while a laptop or a virtual machine sleeps; the
+        store's clock does not, so a lease would be trusted for too long.
+        """
+        return time.clock_gettime(_BOOTTIME) if _BOOTTIME is not None else time.monotonic()
+
+
+#: Linux only.
+_BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
 
 def next_token(previous: int, wall: float) -> int:

@@ -51,6 +51,30 @@ class TransactionModeError(LeaseError):
     """SQLite refused to upgrade a read transaction; set OPTIONS["transaction_mode"] = "IMMEDIATE"."""
 
 
+class NoLease(LeaseError):
+    """There is no lease here: the task was called directly, or this is no leased task."""
+
+
+class AttemptTimeout(LeaseError):
+    """The attempt ran longer than lease_attempt_timeout or Celery's hard time limit."""
+
+    code = "ATTEMPT_TIMED_OUT"
+
+
+class RecordedFailure(LeaseError):
+    """The job is dead; the exception that ended it is kept as text only.
+
+    Attributes:
+        name: Class name of the exception that ended the job.
+        code: Its stable code.
+    """
+
+    def __init__(self, message: str | None = None, name: str = "", code: str = "") -> None:
+        super().__init__(message)
+        self.name = name
+        self.code = code
+
+
 class WrongJobState(LeaseError):
     """The job is in a state that does not allow this; read it again and decide anew."""
 

@@ -1,0 +1,170 @@
+"""The whole message of a submission, so that any process can publish it again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from celery import Celery
+from celery.canvas import Signature, maybe_signature
+from kombu import Exchange, Producer
+from kombu.exceptions import EncodeError, SerializationError
+from kombu.utils import json
+
+from celery_lease.errors import MessageNotSerialisable
+
+HEADER = "lease"
+#: What `Producer.publish` takes that belongs to one publishing, not to the message.
+_PER_PUBLISH = ("retry", "retry_policy", "timeout", "confirm_timeout", "compression")
+
+
+@dataclass(frozen=True)
+class Message:
+    """Arguments of `Producer.publish`, apart from the body.
+
+    Attributes:
+        headers: Celery's headers with ours.
+        properties: Everything else that `publish` takes: priority, reply_to, …
+        queue: Name of the queue to declare before publishing, if known.
+    """
+
+    headers: dict[str, Any]
+    properties: dict[str, Any]
+    exchange: str
+    routing_key: str
+    queue: str
+    content_type: str
+    content_encoding: str
+
+    def dumps(self) -> str:
+        """The message as JSON text."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def loads(cls, text: str) -> Message:
+        """Read what `dumps` wrote."""
+        return cls(**json.loads(text))
+
+
+@dataclass(frozen=True)
+class Built:
+    """A message, its body, and Celery's `task-sent` event if it is switched on."""
+
+    message: Message
+    body: bytes
+    sent_event: dict[str, Any] | None
+    result: Any
+
+
+class _NoConnection:
+    """Stands where a producer's connection is asked to translate errors."""
+
+    @contextmanager
+    def _reraise_as_library_errors(self) -> Iterator[None]:
+        yield
+
+
+class _Recorder(Producer):
+    """A producer that keeps what Celery would publish."""
+
+    def __init__(self, serializer: str) -> None:
+        super().__init__(None, serializer=serializer, auto_declare=False)
+        self.recorded: tuple[bytes, dict[str, Any]] | None = None
+
+    @property
+    def connection(self) -> _NoConnection:
+        return _NoConnection()
+
+    def publish(self, body: Any, **options: Any) -> None:
+        headers = dict(options.pop("headers", None) or {})
+        data, content_type, encoding = self._prepare(
+            body, options.pop("serializer", None), None, None, options.get("compression"), headers
+        )
+        raw = data if isinstance(data, bytes) else data.encode(encoding)
+        parts = {"headers": headers, "content_type": content_type, "content_encoding": encoding}
+        self.recorded = (raw, {**options, **parts})
+
+
+class _SentEvent:
+    """Takes the `task-sent` event that Celery sends right after publishing."""
+
+    def __init__(self) -> None:
+        self.event: dict[str, Any] | None = None
+
+    def publish(self, _type: str, event: dict[str, Any], _producer: Any, **_options: Any) -> None:
+        self.event = event
+
+
+def build(app: Celery, name: str, args: Any, kwargs: Any, **options: Any) -> Built:
+    """The message Celery would send for these arguments of `send_task`.
+
+    Raises:
+        MessageNotSerialisable: The serializer refuses the arguments.
+    """
+    recorder, event = _Recorder(app.conf.task_serializer), _SentEvent()
+    try:
+        result = app.send_task(
+            name,
+            args,
+            kwargs,
+            producer=recorder,
+            event_dispatcher=event,
+            # Recording needs no second try, and Celery would ask for a real connection.
+            **{**options, "retry": False},
+        )
+    except Exception as refused:
+        if _is_encoding(refused):
+            raise MessageNotSerialisable(f"arguments of {name}: {refused}") from refused
+        raise
+    raw, parts = recorder.recorded or (b"", {})
+    return Built(_message(parts), raw, event.event, result)
+
+
+def _is_encoding(exc: BaseException) -> bool:
+    return isinstance(exc, EncodeError | SerializationError | TypeError)
+
+
+def _message(parts: dict[str, Any]) -> Message:
+    declared = parts.pop("declare", None) or []
+    for name in _PER_PUBLISH:
+        parts.pop(name, None)
+    exchange = parts.pop("exchange", None)
+    return Message(
+        headers=parts.pop("headers"),
+        content_type=parts.pop("content_type"),
+        content_encoding=parts.pop("content_encoding"),
+        exchange=exchange.name if isinstance(exchange, Exchange) else exchange or "",
+        routing_key=parts.pop("routing_key", None) or "",
+        queue=declared[0].name if declared else "",
+        properties={name: value for name, value in parts.items() if value is not None},
+    )
+
+
+def with_ids(app: Celery, followers: Any) -> Any:
+    """Copies of followers that have got their task ids.
+
+    A follower handed out twice must be one job, so its id is fixed when the
+    leading job is submitted; the caller's own signature is left alone.
+    """
+    if followers is None:
+        return None
+    if isinstance(followers, Mapping):
+        return _with_id(app, followers)
+    if isinstance(followers, Sequence):
+        return [_with_id(app, follower) for follower in followers]
+    return followers
+
+
+def _with_id(app: Celery, follower: Mapping[str, Any]) -> Signature[Any]:
+    signature: Signature[Any] = maybe_signature(deepcopy(dict(follower)), app=app)
+    if not signature.options.get("task_id"):
+        signature.freeze()
+    return signature
+
+
+def has_followers(embed: Mapping[str, Any]) -> bool:
+    """Whether anybody follows: callbacks, errbacks, a chain or a chord."""
+    return any(embed.get(name) for name in ("callbacks", "errbacks", "chain", "chord"))

@@ -1,0 +1,138 @@
+"""Publishes stored messages: hints that a job may be runnable."""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from celery import Celery
+from kombu import Connection, Producer
+
+from celery_lease.job import Due
+from celery_lease.message import HEADER, Message
+
+logger = logging.getLogger(__name__)
+
+#: Holds a random word on a Redis broker for as long as that keeps its data.
+EPOCH_KEY = "celery-lease:epoch"
+
+
+class Publisher:
+    """Sends messages through an app's broker.
+
+    Args:
+        app: Whose broker and queues are used.
+        own_connection: Keep a connection to itself, as a native thread must under gevent;
+            otherwise producers come from the app's pool.
+    """
+
+    def __init__(self, app: Celery, *, own_connection: bool = False) -> None:
+        self._app = app
+        self._own = own_connection
+        self._connection: Connection | None = None
+
+    def publish(self, messages: Sequence[Due], producer: Producer | None = None) -> list[str]:
+        """Send messages; the ids of those that left.
+
+        An error ends the batch and is logged, never raised: what did not
+        leave stays due in the store.
+        """
+        left: list[str] = []
+        try:
+            with self._producer(producer) as sending:
+                for due in messages:
+                    self._send(sending, Message.loads(due.message), due.body, due.attempts)
+                    left.append(due.task_id)
+        except Exception as refused:  # noqa: BLE001 - any transport's error means: not sent
+            self._drop()
+            logger.warning(
+                "%d of %d messages could not be published, the sweeper will: %r",
+                len(messages) - len(left),
+                len(messages),
+                refused,
+            )
+        return left
+
+    def epoch(self, producer: Producer | None = None) -> str:
+        """The broker's epoch, empty if it keeps none; ask before publishing, never after."""
+        try:
+            with self._producer(producer) as sending:
+                return _epoch(sending)
+        except Exception as refused:  # noqa: BLE001 - any transport's error means: not known
+            self._drop()
+            logger.debug("broker epoch is not known: %r", refused)
+            return ""
+
+    def hint_later(self, message: Message, body: bytes, seconds: float) -> None:
+        """Send a message that a worker holds back for so long; for when the store is down.
+
+        Raises:
+            Exception: Whatever the transport raises, since nobody else would send it.
+        """
+        at = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds)
+        delayed = Message(
+            **{**vars(message), "headers": {**message.headers, "eta": at.isoformat()}}
+        )
+        with self._producer(None) as sending:
+            self._send(sending, delayed, body, message.headers.get("retries") or 0)
+
+    def announce(self, event: dict[str, Any], producer: Producer | None = None) -> None:
+        """Send Celery's `task-sent` event."""
+        try:
+            with self._producer(producer) as sending:
+                self._app.amqp._event_dispatcher.publish("task-sent", event, sending)
+        except Exception as refused:  # noqa: BLE001 - an event is never worth an error
+            logger.debug("task-sent was not sent: %r", refused)
+
+    def close(self) -> None:
+        """Close the own connection."""
+        self._drop()
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.release()
+
+    @contextmanager
+    def _producer(self, given: Producer | None) -> Iterator[Producer]:
+        if given is not None:
+            yield given
+        elif self._own:
+            if self._connection is None:
+                self._connection = self._app.connection_for_write()
+            yield self._app.amqp.Producer(self._connection, auto_declare=False)
+        else:
+            with self._app.producer_pool.acquire(block=True) as pooled:
+                yield pooled
+
+    def _send(self, producer: Producer, message: Message, body: bytes, retries: int) -> None:
+        conf = self._app.conf
+        producer.publish(
+            body,
+            exchange=message.exchange,
+            routing_key=message.routing_key,
+            declare=[self._app.amqp.queues[message.queue]] if message.queue else [],
+            headers={**message.headers, "retries": retries},
+            content_type=message.content_type,
+            content_encoding=message.content_encoding,
+            retry=conf.task_publish_retry,
+            retry_policy=dict(conf.task_publish_retry_policy or {}),
+            **message.properties,
+        )
+
+
+def _epoch(producer: Producer) -> str:
+    connection = producer.connection
+    if connection.transport.driver_type != "redis":
+        return ""
+    client = connection.default_channel.client
+    client.set(EPOCH_KEY, secrets.token_hex(8), nx=True)
+    found = client.get(EPOCH_KEY)
+    return found.decode() if isinstance(found, bytes) else str(found or "")
+
+
+__all__ = ["EPOCH_KEY", "HEADER", "Publisher"]

@@ -1,0 +1,100 @@
+"""`retry()` of a leased task: a column of the job, not another message."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from celery.exceptions import Retry
+from celery.utils.time import maybe_iso8601, maybe_make_aware
+
+from celery_lease.message import Message
+from celery_lease.stores.base import Replacement
+from celery_lease.submission import readable, with_arguments
+
+if TYPE_CHECKING:
+    from celery_lease.attempt import Attempt
+
+
+@dataclass(frozen=True)
+class RetryCall:
+    """Arguments of one `retry()`."""
+
+    args: Any
+    kwargs: Any
+    exc: BaseException | None
+    eta: Any
+    countdown: float | None
+    max_retries: int | None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a body asked for with `retry()`.
+
+    Attributes:
+        delay: Seconds, `None` for the backoff's choice.
+    """
+
+    attempt: Attempt
+    call: RetryCall
+    delay: float | None
+
+    def replacement(self) -> Replacement | None:
+        """The message with the arguments that `retry()` was given, if it was."""
+        call, attempt = self.call, self.attempt
+        if attempt.job is None or (call.args is None and call.kwargs is None):
+            return None
+        args = attempt.args if call.args is None else call.args
+        kwargs = attempt.kwargs if call.kwargs is None else call.kwargs
+        stored = Message.loads(attempt.job.message)
+        message, body = with_arguments(stored, attempt.job.body, args, kwargs)
+        text = readable(args, kwargs) if attempt.options.store_args else ""
+        return Replacement(message.dumps(), body, text)
+
+
+def retry(attempt: Attempt, call: RetryCall) -> Retry:
+    """Note that the body wants a retry.
+
+    Returns:
+        The exception that tells Celery.
+
+    Raises:
+        BaseException: No attempts are left: `exc`, or `MaxRetriesExceededError`.
+    """
+    if _is_spent(attempt, call):
+        attempt.gave_up = _last_word(attempt, call)
+        raise attempt.gave_up
+    delay = _delay(attempt, call)
+    attempt.asked = Asked(attempt, call, delay)
+    return Retry(exc=call.exc, when=call.eta or delay)
+
+
+def _is_spent(attempt: Attempt, call: RetryCall) -> bool:
+    lease = attempt.lease
+    limit = attempt.task.max_retries if call.max_retries is None else call.max_retries
+    return lease.attempt >= lease.max_attempts or (limit is not None and lease.attempt > limit)
+
+
+def _last_word(attempt: Attempt, call: RetryCall) -> BaseException:
+    if call.exc is not None:
+        return call.exc
+    request = attempt.request
+    error: BaseException = attempt.task.MaxRetriesExceededError(
+        f"Can't retry {attempt.task.name}[{request.id}]: "
+        f"{attempt.lease.attempt} of {attempt.lease.max_attempts} attempts are used up",
+        task_args=request.args,
+        task_kwargs=request.kwargs,
+    )
+    return error
+
+
+def _delay(attempt: Attempt, call: RetryCall) -> float | None:
+    if call.eta is not None:
+        when: datetime = maybe_make_aware(maybe_iso8601(call.eta), attempt.task.app.timezone)
+        return max(0.0, (when - datetime.now(UTC)).total_seconds())
+    if call.countdown is not None:
+        return float(call.countdown)
+    default: float | None = attempt.task.default_retry_delay
+    return default

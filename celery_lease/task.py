@@ -1,0 +1,321 @@
+"""`LeasedTask`: the base class that makes a Celery task a durable, leased job."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from celery import Task
+from celery.utils import uuid
+
+from celery_lease import signals, worker
+from celery_lease.attempt import Attempt, current
+from celery_lease.errors import ConfigurationError, LeaseError, NoLease
+from celery_lease.job import Due, Submitted
+from celery_lease.lease import Lease
+from celery_lease.message import HEADER
+from celery_lease.policy import PREFIX, RESERVED, Options, from_sources, known, overridden
+from celery_lease.results import LeasedResult
+from celery_lease.retrying import RetryCall, retry
+from celery_lease.runtime import runtime_of
+from celery_lease.settling import SettlingBackend, attempt_of
+from celery_lease.submission import Call, Prepared, prepare
+
+if TYPE_CHECKING:
+    from celery import Celery
+
+logger = logging.getLogger(__name__)
+
+
+class LeasedTask(Task):  # type: ignore[type-arg]
+    """A Celery task whose runs are attempts of a durable job under a fenced lease.
+
+    Use it as a base class and set `lease_store`; see the options of `policy.Options`.
+    Exceptions are retried with a backoff unless they say otherwise.
+    """
+
+    abstract = True
+    Request = "celery_lease.request:LeasedRequest"
+    acks_late = True
+    reject_on_worker_lost = True
+    retry_on_worker_lost = False
+    #: Celery writes STARTED before the claim, over a SUCCESS that is there already.
+    track_started = False
+    #: `lease_max_attempts` counts; set this to let `retry()` give up earlier.
+    max_retries = None
+    #: The backoff decides; set this to let `retry()` wait otherwise.
+    default_retry_delay = None  # type: ignore[assignment]
+
+    _lease_options: ClassVar[Options | None] = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Check the declaration.
+
+        Raises:
+            ConfigurationError: An option is unknown or wrong, or `__call__` is overridden.
+        """
+        super().__init_subclass__(**kwargs)
+        if cls.__call__ is not LeasedTask.__call__:
+            raise ConfigurationError(
+                f"{cls.__name__} puts another __call__ before LeasedTask's; "
+                "override lease_body(self, call) instead"
+            )
+        from_sources(_declared(cls))
+
+    @classmethod
+    def on_bound(cls, app: Celery) -> None:
+        """Read the options of the task, the app and Django; install the worker's part.
+
+        Raises:
+            ConfigurationError: An option is unknown or wrong.
+        """
+        super().on_bound(app)
+        cls._lease_options = from_sources(_declared(cls), _configured(app))
+        worker.install(app)
+
+    @property
+    def lease_options(self) -> Options:
+        """The options in force."""
+        if self._lease_options is None:
+            self._get_app()
+        assert self._lease_options is not None
+        return self._lease_options
+
+    # -- submitting ----------------------------------------------------------
+
+    def apply_async(  # noqa: PLR0913 - Celery's signature
+        self,
+        args: Any = None,
+        kwargs: Any = None,
+        task_id: str | None = None,
+        producer: Any = None,
+        link: Any = None,
+        link_error: Any = None,
+        shadow: str | None = None,
+        **options: Any,
+    ) -> Any:
+        """Record the job, then publish its message; takes what Celery's own takes.
+
+        Inside a transaction of the store's database the job belongs to it and
+        the message leaves after the commit. A broker that is down is no
+        error: the message is published by a worker's sweeper.
+
+        Returns:
+            LeasedResult: With `.job` and `.duplicate`.
+
+        Raises:
+            StoreUnavailable: Nothing was recorded, nothing published.
+            OperationKeyConflict: The key's job has other arguments.
+            MessageNotSerialisable: The serializer refuses the arguments.
+            ConfigurationError: An option is wrong.
+        """
+        if self._get_app().conf.task_always_eager:
+            return self._apply_eagerly(
+                args, kwargs, task_id, producer, link, link_error, shadow, **options
+            )
+        call = self._call(args, kwargs, task_id, shadow, options)
+        call.options.update(link=link, link_error=link_error)
+        trail = call.options.pop("add_to_parent", True)
+        prepared = prepare(self, call)
+        submitted = self._submit(prepared, producer)
+        result: LeasedResult = prepared.built.result
+        store = runtime_of(self.app, prepared.options).store
+        result.attach(store, submitted.task_id, duplicate=not submitted.created)
+        parent = self.app.current_worker_task
+        if trail and parent:
+            parent.add_trail(result)
+        return result
+
+    def _apply_eagerly(self, *args: Any, **options: Any) -> Any:
+        own = {n: options.pop(n) for n in list(options) if n.startswith(PREFIX)}
+        overridden(self.lease_options, own)
+        changes = {name.removeprefix(PREFIX): value for name, value in own.items()}
+        headers = {**(options.pop("headers", None) or {}), HEADER: {"set": changes}}
+        return super().apply_async(*args, headers=headers, **options)
+
+    def _call(
+        self, args: Any, kwargs: Any, task_id: str | None, shadow: str | None, options: Any
+    ) -> Call:
+        args, kwargs = tuple(args or ()), dict(kwargs or {})
+        if self.typing and hasattr(self, "__header__"):
+            self.__header__(*args, **kwargs)
+        shadow = shadow or self.shadow_name(args, kwargs, options)
+        merged = {**self._get_exec_options(), **options, "shadow": shadow}
+        merged.setdefault("ignore_result", self.ignore_result)
+        dump = getattr(self, "_dump_pydantic_arguments", None)
+        if dump is not None and merged.get("serializer") != "pickle":
+            args, kwargs = dump(args, kwargs)
+        return Call(args, kwargs, task_id or uuid(), merged)
+
+    def _submit(self, prepared: Prepared, producer: Any) -> Submitted:
+        store = runtime_of(self.app, prepared.options).store
+        [submitted] = store.submit([prepared.new])
+        if submitted.due_now:
+            publishing = _Publishing(self, prepared, producer)
+            store.after_commit(publishing)
+            # The caller's producer is its own again once we have returned.
+            publishing.producer = None
+        if not submitted.created:
+            signals.job_duplicate.send(self, job=submitted.job, task_id=submitted.task_id)
+        return submitted
+
+    def delay_on_commit(self, *args: Any, **kwargs: Any) -> None:
+        """Submit when Django's transaction commits; with `django://` plain `delay` does too."""
+        _on_commit(partial(self.delay, *args, **kwargs))
+
+    def apply_async_on_commit(self, *args: Any, **kwargs: Any) -> None:
+        """Submit when Django's transaction commits; see `delay_on_commit`."""
+        _on_commit(partial(self.apply_async, *args, **kwargs))
+
+    def AsyncResult(self, task_id: str, **kwargs: Any) -> LeasedResult:  # noqa: N802 - Celery's
+        """A result that asks the job store where the backend knows nothing final."""
+        result = LeasedResult(
+            task_id, backend=self.backend.wrapped, task_name=self.name, app=self.app, **kwargs
+        )
+        result.attach(runtime_of(self.app, self.lease_options).store, task_id, duplicate=False)
+        return result
+
+    # -- running -------------------------------------------------------------
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the body: under a lease when the tracer calls, plainly otherwise."""
+        request = self.request_stack.top
+        if request is None or request.called_directly or attempt_entered(request):
+            return super().__call__(*args, **kwargs)
+        request._lease_entered = True
+        return Attempt(self, request, args, kwargs).run(self._body)
+
+    def _body(self, args: Any, kwargs: Any) -> Any:
+        return self.lease_body(lambda: self.run(*args, **kwargs))
+
+    def lease_body(self, call: Callable[[], Any]) -> Any:
+        """Run the body; override to wrap it, in an app context for instance."""
+        return call()
+
+    @property
+    def lease(self) -> Lease:
+        """The lease of the attempt that is running.
+
+        Raises:
+            NoLease: There is none, as in a direct call.
+        """
+        return current_lease()
+
+    def retry(  # noqa: PLR0913 - Celery's signature
+        self,
+        args: Any = None,
+        kwargs: Any = None,
+        exc: BaseException | None = None,
+        throw: bool = True,  # noqa: FBT001, FBT002 - Celery's signature
+        eta: Any = None,
+        countdown: float | None = None,
+        max_retries: int | None = None,
+        **options: Any,
+    ) -> Any:
+        """Try again later, with other arguments if given; takes what Celery's own takes.
+
+        Raises:
+            celery.exceptions.Retry: Always, unless `throw` is false.
+            BaseException: No attempts are left: `exc`, or `MaxRetriesExceededError`.
+        """
+        attempt = attempt_of(self.request)
+        if attempt is None:
+            return super().retry(args, kwargs, exc, throw, eta, countdown, max_retries, **options)
+        wanted = retry(attempt, RetryCall(args, kwargs, exc, eta, countdown, max_retries))
+        if throw:
+            raise wanted
+        return wanted
+
+    def on_replace(self, sig: Any) -> Any:
+        """Note that `replace()` ends this job."""
+        if attempt := attempt_of(self.request):
+            attempt.replaced = True
+        return super().on_replace(sig)
+
+    @property
+    def backend(self) -> Any:
+        """Celery's result backend, behind the proxy that settles jobs."""
+        raw = self._backend if self._backend is not None else self._get_app().backend
+        return SettlingBackend(raw, self)
+
+    @backend.setter
+    def backend(self, value: Any) -> None:
+        self._backend = value
+
+
+class _Publishing:
+    """Publishes one submission; never raises, since the job is safe already."""
+
+    def __init__(self, task: LeasedTask, prepared: Prepared, producer: Any) -> None:
+        self._runtime = runtime_of(task.app, prepared.options)
+        self._prepared = prepared
+        self.producer = producer
+
+    def __call__(self) -> None:
+        new, publisher = self._prepared.new, self._runtime.publisher
+        epoch = publisher.epoch(self.producer)
+        left = publisher.publish([Due(new.id, new.message, new.body, 0)], self.producer)
+        if left:
+            self._note(left, epoch)
+        if left and self._prepared.built.sent_event:
+            publisher.announce(self._prepared.built.sent_event, self.producer)
+
+    def _note(self, left: list[str], epoch: str) -> None:
+        try:
+            self._runtime.store.published(left, self._prepared.options.republish_after, epoch)
+        except LeaseError as down:
+            logger.warning("message of %s left but is not noted: %s", left[0], down)
+
+
+def attempt_entered(request: Any) -> bool:
+    """Whether the tracer's one call for this request has been made already."""
+    return getattr(request, "_lease_entered", False)
+
+
+def current_lease() -> Lease:
+    """The lease of the attempt that is running here.
+
+    Raises:
+        NoLease: There is none.
+    """
+    lease = current.get()
+    if lease is None:
+        raise NoLease
+    return lease
+
+
+def _declared(cls: type) -> dict[str, Any]:
+    """The `lease_*` attributes of a class and its bases, nearest first."""
+    found: dict[str, Any] = {}
+    for base in cls.__mro__:
+        for name, value in vars(base).items():
+            if name.startswith(PREFIX) and name not in RESERVED:
+                found.setdefault(name, value)
+    return found
+
+
+def _configured(app: Celery) -> dict[str, Any]:
+    """The `lease_*` settings of Celery, or `CELERY_LEASE_*` where it reads Django's."""
+    found = {name: app.conf.get(name) for name in _lease_names(app.conf)}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _lease_names(conf: Any) -> list[str]:
+    names = {str(name).lower().removeprefix("celery_") for name in _all_names(conf)}
+    lease = [name for name in names if name.startswith(PREFIX)]
+    for name in lease:
+        known(name)
+    return lease
+
+
+def _all_names(conf: Mapping[str, Any]) -> list[str]:
+    return list(conf)
+
+
+def _on_commit(submit: Callable[[], Any]) -> None:
+    # Celery's own module, so that Django is imported only where it is installed.
+    from celery.contrib.django import task
+
+    task.transaction.on_commit(submit)
