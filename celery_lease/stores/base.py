@@ -217,6 +217,8 @@ class JobStore(ABC):
     def replay(self, job_id: str, by: str) -> Job:
         """Make a dead or cancelled job pending again with all its attempts.
 
+        Every submission is handed the new outcome, also one that was handed the old.
+
         Raises:
             WrongJobState: It is neither, or there is no such job.
         """

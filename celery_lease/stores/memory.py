@@ -357,6 +357,7 @@ class MemoryStore(JobStore):
             self._end(grant.job_id, State.SUCCEEDED, kind, **details)
             if settled:
                 self._settle(grant.task_id, Kind.SETTLED)
+            self._let_go_when_settled(grant)
             return self._job(grant.job_id)
 
     def fail(
@@ -373,6 +374,7 @@ class MemoryStore(JobStore):
                 self._replace_message(grant.job_id, replacement)
             if retry_in is None:
                 self._end(grant.job_id, State.DEAD, Kind.DEAD, code=failure.code)
+                self._let_go_when_settled(grant)
             else:
                 self._hand_back(
                     grant.job_id,
@@ -414,8 +416,8 @@ class MemoryStore(JobStore):
             if kept is None or not kept.job.terminal or not self._owns(kept.job, grant):
                 self.refused(grant, "settle")
                 return False
-            self._leases.pop(grant.job_id, None)
             self._settle(grant.task_id, Kind.SETTLED)
+            self._let_go_when_settled(grant)
             return True
 
     def save_checkpoint(self, grant: Grant, checkpoint: str) -> None:
@@ -508,11 +510,16 @@ class MemoryStore(JobStore):
                 expires_at=None,
                 completed_at=None,
             )
-            handover = self._handovers[job_id]
-            handover.settled_at, handover.settle_attempts = None, 0
-            handover.next_publish_at = now
+            self._reopen(job_id, now)
             self._record(job_id, Kind.REPLAYED, by=by)
             return self._job(job_id)
+
+    def _reopen(self, job_id: str, now: float) -> None:
+        """Whoever was handed the old outcome is handed the new one too."""
+        for task_id, handover in self._handovers.items():
+            if task_id == job_id or (handover.job_id == job_id and handover.hands_over):
+                handover.settled_at, handover.settle_attempts = None, 0
+                handover.next_publish_at = now
 
     def prune(self, limit: int) -> int:
         with self._mutex:
@@ -617,7 +624,11 @@ class MemoryStore(JobStore):
         handover.next_publish_at = now
         if not handover.hands_over:
             handover.settled_at, handover.next_publish_at = now, None
-            self._leases.pop(job_id, None)
+
+    def _let_go_when_settled(self, grant: Grant) -> None:
+        """The lease outlives the end of the job until its holder has handed the outcome out."""
+        if self._handovers[grant.task_id].settled_at is not None:
+            self._leases.pop(grant.job_id, None)
 
     def _hand_back(
         self, job_id: str, state: State, delay: float, kind: Kind, **details: Any
