@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from celery_lease.clock import MICROSECONDS
 from celery_lease.job import (
     Busy,
     Claimed,
@@ -66,10 +67,10 @@ class ClaimContract:
 
     def test_claim_before_the_time_is_not_due(self, store: JobStore) -> None:
         """The refused message was the only one: the next is planned in its place."""
-        job = submit(store, replace(new(), delay=100.0)).job
+        submit(store, replace(new(), delay=100.0))
         store.published(["a"], republish_after=900.0)
-        assert claim(store) == NotDue(job.available_at)
-        assert get(store).next_publish_at == job.available_at
+        assert claim(store) == NotDue(get(store).available_at)
+        assert get(store).next_publish_at == get(store).available_at
         assert (get(store).state, get(store).attempts) == (State.PENDING, 0)
 
     def test_claim_of_a_settled_job_is_finished(self, store: JobStore) -> None:
@@ -105,6 +106,11 @@ class ClaimContract:
         assert get(store).attempts == 1
         elapse(PAST_TTL)
         assert hold(store).attempt == get(store).attempts == 2
+
+    def test_tokens_follow_the_store_s_time(self, store: JobStore) -> None:
+        """In microseconds, so that they grow even in a store that lost its data."""
+        grant = hold_new(store)
+        assert near(grant.token / MICROSECONDS, get(store).created_at)
 
     def test_tokens_only_grow(self, store: JobStore, elapse: Elapse) -> None:
         """Through release, retry, expiry, take-over, replay and claims of the outcome."""

@@ -46,6 +46,14 @@ class EndingContract:
         assert job.settled_at is None
         assert job.lease_until is not None
 
+    def test_succeed_as_settled_leaves_the_duplicates_to_be_handed_out(
+        self, store: JobStore
+    ) -> None:
+        grant = hold_new(store, new("a", key="k"))
+        submit(store, new("b", key="k"))
+        store.succeed(grant, None, settled=True, reason="replaced")
+        assert due_ids(store) == {"b"}
+
     def test_succeed_names_what_was_ignored(self, store: JobStore) -> None:
         job = store.succeed(hold_new(store), None, reason="ignored")
         assert (job.state, job.settled_at) == (State.SUCCEEDED, None)
@@ -56,6 +64,7 @@ class EndingContract:
     ) -> None:
         job = store.succeed(hold_new(store), None, settled=True, reason="replaced")
         assert (job.state, job.settled_at is None) == (State.SUCCEEDED, False)
+        assert job.lease_until is None
         assert Kind.REPLACED in kinds(store)
         elapse(PAST_TTL)
         assert isinstance(claim(store), Finished)
@@ -175,6 +184,16 @@ class EndingContract:
         store.succeed(grant, "1")
         assert due_ids(store) == {"b"}
         assert hold_outcome(store, "b").task_id == "b"
+
+    def test_a_duplicate_that_ran_keeps_its_lease_until_it_settles(self, store: JobStore) -> None:
+        """Though nobody waits under the job's own id, its holder hands an outcome out."""
+        submit(store, replace(new("a", key="k"), hands_over=False))
+        submit(store, new("b", key="k"))
+        grant = hold(store, "b")
+        assert store.succeed(grant, "1").lease_until is not None
+        assert due_ids(store) == set()
+        assert store.settle(grant)
+        assert isinstance(claim(store, "b"), Finished)
 
     def test_commit_ends_the_job(self, store: JobStore) -> None:
         grant = hold_new(store)

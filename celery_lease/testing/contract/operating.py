@@ -113,6 +113,18 @@ class OperatingContract:
         assert due_ids(store) == {"a"}
         assert store.settle(hold_outcome(store))
 
+    def test_replay_is_handed_out_anew_to_duplicates(self, store: JobStore) -> None:
+        """Every submission gets the recorded result, also who was told of the death."""
+        store.settle(bury(store, new("a", key="k")))
+        submit(store, new("b", key="k"))
+        submit(store, replace(new("quiet", key="k"), hands_over=False))
+        store.settle(hold_outcome(store, "b"))
+        store.replay("a", by="ops")
+        grant = hold(store)
+        store.succeed(grant, "1")
+        store.settle(grant)
+        assert due_ids(store) == {"b"}
+
     def test_replay_fences_who_hands_the_old_outcome_out(self, store: JobStore) -> None:
         grant = bury(store)
         store.replay("a", by="ops")
