@@ -1,0 +1,1 @@
+"""Signed events in, leased deliveries out."""
