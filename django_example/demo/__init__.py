@@ -1,0 +1,1 @@
+"""One command that shows the whole product at work."""
