@@ -58,8 +58,9 @@ class ClaimContract:
     def test_claim_of_a_held_job_is_busy(self, store: JobStore) -> None:
         hold_new(store, new("a", key="k"))
         submit(store, new("b", key="k"))
+        submit(store, replace(new("quiet", key="k"), hands_over=False))
         before = get(store)
-        for task_id, owner in (("a", OWNER), ("a", OTHER), ("b", OTHER)):
+        for task_id, owner in (("a", OWNER), ("a", OTHER), ("b", OTHER), ("quiet", OTHER)):
             answer = claim(store, task_id, owner)
             assert isinstance(answer, Busy)
             assert near(answer.until, before.lease_until)
@@ -208,6 +209,20 @@ class ClaimContract:
         elapse(PAST_TTL)
         hold_outcome(store)
         assert isinstance(claim(store, owner=OWNER), Busy)
+
+    def test_a_settled_submission_is_finished_while_another_is_handed_out(
+        self, store: JobStore
+    ) -> None:
+        finish(store, new("a", key="k"))
+        submit(store, new("b", key="k"))
+        hold_outcome(store, "b")
+        assert isinstance(claim(store, "a"), Finished)
+
+    def test_expires_at_does_not_touch_an_outcome(self, store: JobStore, elapse: Elapse) -> None:
+        store.succeed(hold_new(store, replace(new(), expires_in=100.0)), "1")
+        elapse(101.0)
+        hold_outcome(store)
+        assert get(store).state is State.SUCCEEDED
 
     def test_a_duplicate_is_handed_its_own_message(self, store: JobStore, elapse: Elapse) -> None:
         grant = hold_new(store, new("a", key="k"))

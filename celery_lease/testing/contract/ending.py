@@ -178,6 +178,11 @@ class EndingContract:
         elapse(PAST_TTL)
         assert due_ids(store) == set()
 
+    def test_nobody_waiting_settles_a_failure_too(self, store: JobStore) -> None:
+        bury(store, replace(new(), hands_over=False))
+        assert get(store).settled_at is not None
+        assert get(store).lease_until is None
+
     def test_nobody_waiting_still_serves_a_duplicate(self, store: JobStore) -> None:
         grant = hold_new(store, replace(new("a", key="k"), hands_over=False))
         submit(store, new("b", key="k"))

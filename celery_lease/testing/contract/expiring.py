@@ -99,6 +99,7 @@ class ExpiryContract:
     ) -> None:
         """The job has ended, so nobody lost it; only its outcome is handed out again."""
         store.succeed(hold_new(store), "1")
+        store.published(["a"], republish_after=10_000.0)
         elapse(PAST_TTL)
         assert store.expire(10) == []
         assert (get(store).state, get(store).lease_until) == (State.SUCCEEDED, None)
@@ -134,6 +135,7 @@ class ExpiryContract:
 
     def test_expire_owner_frees_the_hand_over_it_held(self, store: JobStore) -> None:
         store.succeed(hold_new(store), "1")
+        store.published(["a"], republish_after=10_000.0)
         assert store.expire_owner(OWNER, "exit code 9") == []
         assert due_ids(store) == {"a"}
 

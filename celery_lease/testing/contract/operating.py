@@ -105,6 +105,25 @@ class OperatingContract:
         assert due_ids(store) == {"a"}
         assert hold(store).attempt == 1
 
+    def test_replay_starts_at_once(self, store: JobStore) -> None:
+        submit(store, replace(new(), delay=100.0))
+        store.cancel("a", by="ops")
+        store.replay("a", by="ops")
+        assert hold(store).attempt == 1
+
+    def test_replay_with_nobody_waiting_runs_and_settles(self, store: JobStore) -> None:
+        bury(store, replace(new(), hands_over=False))
+        assert store.replay("a", by="ops").settled_at is None
+        assert due_ids(store) == {"a"}
+        assert store.succeed(hold(store), "1").settled_at is not None
+
+    def test_replay_is_about_one_job(self, store: JobStore) -> None:
+        bury(store)
+        finish(store, new("b"))
+        before = get(store, "b")
+        store.replay("a", by="ops")
+        assert get(store, "b") == before
+
     def test_replay_is_handed_out_anew(self, store: JobStore, elapse: Elapse) -> None:
         store.settle(bury(store))
         store.replay("a", by="ops")

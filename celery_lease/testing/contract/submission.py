@@ -59,6 +59,14 @@ class SubmissionContract:
         assert again.job.message == new().message
         assert kinds(store) == [Kind.CREATED]
 
+    def test_same_id_again_with_other_arguments_is_that_job(self, store: JobStore) -> None:
+        """First wins: a redelivered task that submits anew must not fail in the tracer."""
+        submit(store, new("a", key="k"))
+        changed = replace(new("a", key="k"), fingerprint="other")
+        assert not submit(store, changed).created
+        twice = [new("b", key="l"), replace(new("b", key="l"), fingerprint="other")]
+        assert [answer.created for answer in store.submit(twice)] == [True, False]
+
     def test_same_id_of_a_running_job_shows_its_lease(self, store: JobStore) -> None:
         hold_new(store)
         assert submit(store).job == get(store)
