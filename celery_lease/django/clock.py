@@ -1,0 +1,74 @@
+"""The store's clock: the database server's, or this host's where the database is a file."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from django.db import NotSupportedError
+from django.db.models import BigIntegerField, ExpressionWrapper, Func, Value
+
+from celery_lease.django.fields import MomentField, moment
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+    from django.db.backends.base.base import BaseDatabaseWrapper
+    from django.db.models.expressions import Combinable
+    from django.db.models.sql.compiler import SQLCompiler
+
+# Not now(), which stands still in a transaction.
+_POSTGRESQL = "(extract(epoch from clock_timestamp()) * 1000000)::bigint"
+
+
+class Clock(Func):
+    """The time at which the statement that holds it looks at a row."""
+
+    output_field = MomentField()
+
+    def as_sql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **_: Any) -> Any:
+        """Refuse a database whose clock nobody has chosen."""
+        raise NotSupportedError(f"celery-lease does not know the clock of {connection.vendor}")
+
+    def as_postgresql(self, *_: Any, **__: Any) -> tuple[str, list[Any]]:
+        """Ask the server."""
+        return _POSTGRESQL, []
+
+    def as_sqlite(self, *_: Any, **__: Any) -> tuple[str, list[Any]]:
+        """Ask this host: whoever shares the file shares the host."""
+        return "%s", [_host_microseconds()]
+
+
+def plus(time: Combinable, wait: timedelta) -> ExpressionWrapper:
+    """`time` and `wait`, computed in the statement."""
+    distance = Value(as_microseconds(wait), output_field=BigIntegerField())
+    return ExpressionWrapper(time + distance, output_field=MomentField())
+
+
+def as_microseconds(wait: timedelta) -> int:
+    """A duration as columns hold it."""
+    return (wait.days * 86_400 + wait.seconds) * 1_000_000 + wait.microseconds
+
+
+def read_clock(connection: BaseDatabaseWrapper, statement_timeout: float | None) -> datetime:
+    """The store's time.
+
+    Args:
+        connection: Where to ask.
+        statement_timeout: Seconds any later statement of this transaction may take, locks
+            included; `None` leaves the transaction as it is. It rides along with the
+            question, so that it costs no round trip of its own.
+    """
+    if connection.vendor != "postgresql":
+        return moment(_host_microseconds())
+    statement, parameters = f"SELECT {_POSTGRESQL}", []
+    if statement_timeout is not None:
+        statement += ", set_config('statement_timeout', %s, true)"
+        parameters = [str(max(1, int(statement_timeout * 1000)))]
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters)
+        return moment(cursor.fetchone()[0])
+
+
+def _host_microseconds() -> int:
+    return time.time_ns() // 1000

@@ -1,0 +1,89 @@
+"""The changes that several verbs share, each with its event."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from celery_lease.job import Kind, State
+
+if TYPE_CHECKING:
+    from celery_lease.django.models import Job
+    from celery_lease.django.step import Step
+    from celery_lease.lease import Grant
+
+
+def end(
+    step: Step, job: Job, state: State, kind: Kind, details: dict[str, Any], **changes: Any
+) -> None:
+    """End a job; it writes no submission, `due` finds those that joined."""
+    kept_for = timedelta(microseconds=job.kept_for)
+    step.move(
+        job,
+        state=state,
+        completed_at=step.now,
+        keep_until=max(job.keep_until, step.now + kept_for),
+        next_publish_at=step.now if job.hands_over else None,
+        handed_out=False,
+        settled_at=job.settled_at if job.hands_over else step.now,
+        **changes,
+    )
+    step.record(job, kind, **details)
+
+
+def back_to_pending(step: Step, job: Job) -> None:
+    """Make a job claimable at once."""
+    step.move(
+        job,
+        state=State.PENDING,
+        owner="",
+        available_at=step.now,
+        next_publish_at=step.now,
+        handed_out=False,
+    )
+
+
+def hand_back(
+    step: Step, grant: Grant, job: Job, state: State, delay: float, **changes: Any
+) -> None:
+    """Give a job up, to be claimed again in `delay` seconds."""
+    at = step.after(delay)
+    leave(step, grant, job)
+    step.move(
+        job,
+        state=state,
+        owner="",
+        available_at=at,
+        next_publish_at=at,
+        handed_out=False,
+        **changes,
+    )
+
+
+def leave(step: Step, grant: Grant, job: Job) -> None:
+    """Delete the grant's lease row; always before the job is written, see `taking`."""
+    step.leases.of(grant).delete()
+    job.lease_until = None
+
+
+def settle(step: Step, job: Job, task_id: str, kind: Kind) -> None:
+    """Note that an outcome needs no more handing over, and wake those that waited for it."""
+    settled = {"settled_at": step.now, "next_publish_at": None, "handed_out": False}
+    if task_id != job.id:
+        written = step.submissions.filter(pk=task_id, settled_at=None).update(**settled) > 0
+    elif job.settled_at is None:
+        step.move(job, **settled)
+        written = True
+    else:
+        written = False
+    if written:
+        step.record(job, kind, task_id=task_id)
+    wake(step, job)
+
+
+def wake(step: Step, job: Job) -> None:
+    """Make due what was not handed over for a job that has ended."""
+    if job.settled_at is None:
+        step.move(job, next_publish_at=step.now, handed_out=False)
+    later = step.submissions.filter(job=job, settled_at=None, next_publish_at__gt=step.now)
+    later.update(next_publish_at=step.now, handed_out=False)
