@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from celery.exceptions import Reject
 
@@ -44,8 +44,6 @@ def resolve(attempt: Attempt) -> Claim:
     else:
         logger.info("job %s was pruned, its late message is dropped", attempt.task_id)
     return Gone()
-
-
 
 
 def _create(attempt: Attempt) -> Claim:

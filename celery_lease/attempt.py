@@ -15,16 +15,16 @@ from celery.exceptions import Ignore
 
 from celery_lease import absence, handover, keys, signals
 from celery_lease.clock import SystemClock
-from celery_lease.errors import Interrupt, StoreUnavailable
+from celery_lease.errors import Interrupt, NoLease, StoreUnavailable
 from celery_lease.holdings import Holding
 from celery_lease.interrupts import InterruptGate
 from celery_lease.job import Claim, Claimed, Gone, Job, OtherTask, Unsettled
 from celery_lease.lease import Grant, Lease, Terms
+from celery_lease.message import to_text
 from celery_lease.outcome import Interrupted, Outcome, outcome_of
 from celery_lease.owner import owner
 from celery_lease.policy import overridden
 from celery_lease.reporting import Reporter
-from celery_lease.results import encoded
 from celery_lease.runtime import runtime_of
 from celery_lease.submission import overrides_of
 
@@ -90,7 +90,7 @@ class Attempt:
             self.hold(claim.job, claim.grant, asked_at)
             return handover.hand_out(self, claim)
         if isinstance(claim, OtherTask):
-            logger.error("message %s of %s is a job of %s", self.task_id, self.task.name, claim.task)
+            logger.error("%s of %s is a job of %s", self.task_id, self.task.name, claim.task)
         raise Ignore(f"nothing to do for {self.task_id}: {type(claim).__name__}")
 
     def _claim(self) -> Claim:
@@ -120,7 +120,7 @@ class Attempt:
         if grant.attempt and self.options.attempt_timeout is not None:
             self.holding.times_out_at = asked_at + self.options.attempt_timeout
         self.runtime.holdings.add(self.holding)
-        self.request._lease_attempt = self
+        self.request.update(_lease_attempt=self)
         return lease
 
     def _terms(self, job: Job, grant: Grant) -> Terms:
@@ -136,7 +136,7 @@ class Attempt:
         )
 
     def _open_commit(self, grant: Grant) -> Any:
-        return self.runtime.store.commit(grant, encoded)
+        return self.runtime.store.commit(grant, to_text)
 
     def _execute(self, job: Job, body: Body) -> Any:
         lease = self.lease
@@ -144,10 +144,10 @@ class Attempt:
         self.request.retries = lease.attempt - 1
         signals.lease_claimed.send(self.task, job=job, lease=lease)
         outcome = self._run(lease, body)
-        return Reporter(self, lease).report(outcome)
+        return Reporter(self, job, lease).report(outcome)
 
     def _run(self, lease: Lease, body: Body) -> Outcome:
-        gate, outcome = self._gate, None
+        gate, outcome = self._held.gate, None
         mark = current.set(lease)
         try:
             outcome = outcome_of(lambda: body(self.args, self.kwargs))
@@ -162,14 +162,24 @@ class Attempt:
 
     @property
     def lease(self) -> Lease:
-        """The lease; only after `hold`."""
-        assert self.holding is not None
-        return self.holding.lease
+        """The lease; only after `hold`.
+
+        Raises:
+            NoLease: Nothing is held.
+        """
+        return self._held.lease
 
     @property
-    def _gate(self) -> InterruptGate:
-        assert self.holding is not None
-        return self.holding.gate
+    def _held(self) -> Holding:
+        if self.holding is None:
+            raise NoLease
+        return self.holding
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the claimed submission has nothing to hand over; a job tells of its own id."""
+        job = self.job
+        return job is not None and job.id == self.task_id and job.settled_at is not None
 
     def let_go(self) -> None:
         """Renew the lease no longer."""

@@ -48,7 +48,7 @@ class CommitUnsupported(LeaseError):
 
 
 class TransactionModeError(LeaseError):
-    """SQLite refused to upgrade a read transaction; set OPTIONS["transaction_mode"] = "IMMEDIATE"."""
+    """SQLite refused to write after reading; set OPTIONS["transaction_mode"] = "IMMEDIATE"."""
 
 
 class NoLease(LeaseError):

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from celery.exceptions import Ignore, TaskRevokedError
 
 from celery_lease.job import Job, State, Unsettled
-from celery_lease.message import Message
+from celery_lease.message import Message, decoded, revision
 from celery_lease.results import decoded as decoded_result
 from celery_lease.results import recorded_exception
-from celery_lease.submission import FOLLOWERS, decoded, kept_until, revision
+from celery_lease.submission import FOLLOWERS, kept_until
 
 if TYPE_CHECKING:
     from celery_lease.attempt import Attempt

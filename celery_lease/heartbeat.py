@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
 from celery_lease import signals
 from celery_lease.clock import SystemClock
 from celery_lease.errors import LeaseError, LeaseLost
-from celery_lease.holdings import Holding, Holdings
 from celery_lease.native import start_thread
-from celery_lease.stores.base import JobStore
+
+if TYPE_CHECKING:
+    from celery_lease.holdings import Holding, Holdings
+    from celery_lease.stores.base import JobStore
 
 logger = logging.getLogger(__name__)
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from celery_lease.interrupts import InterruptGate
-from celery_lease.lease import Grant, Lease
 from celery_lease.native import Bell, new_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from celery_lease.interrupts import InterruptGate
+    from celery_lease.lease import Grant, Lease
 
 #: Seconds after an attempt's timeout at which its renewal stops too.
 TIMEOUT_GRACE = 5.0

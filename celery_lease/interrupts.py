@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from typing import TYPE_CHECKING
 
-from celery_lease.errors import Interrupt
 from celery_lease.native import is_green, new_lock
+
+if TYPE_CHECKING:
+    from celery_lease.errors import Interrupt
 
 
 class InterruptGate:

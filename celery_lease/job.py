@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from celery_lease.lease import Grant
+if TYPE_CHECKING:
+    from celery_lease.lease import Grant
 
 
 class State(StrEnum):
@@ -162,7 +163,7 @@ class Job:
     Attributes:
         attempts: Counted claims so far; a hand-back takes its claim back.
         token: The last fencing token handed out; only grows.
-        owner: Holder of the current or last lease, empty after a hand-back.
+        owner: Holder of the current or last lease; empty once it was handed back or taken away.
         available_at: Not started before.
         expires_at: Not started after; `None` for never.
         lease_until: Expiry of the live lease, `None` without one.

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import inspect
 import string
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from celery_lease.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
 
 #: Longest key a store keeps; SQL indexes end there.
 MAX_LENGTH = 255

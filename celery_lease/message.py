@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from celery import Celery
 from celery.canvas import Signature, maybe_signature
-from kombu import Exchange, Producer
+from kombu import Exchange, Producer, compression, serialization
 from kombu.exceptions import EncodeError, SerializationError
 from kombu.utils import json
 
 from celery_lease.errors import MessageNotSerialisable
+
+if TYPE_CHECKING:
+    from celery import Celery
 
 HEADER = "lease"
 #: What `Producer.publish` takes that belongs to one publishing, not to the message.
@@ -168,3 +170,52 @@ def _with_id(app: Celery, follower: Mapping[str, Any]) -> Signature[Any]:
 def has_followers(embed: Mapping[str, Any]) -> bool:
     """Whether anybody follows: callbacks, errbacks, a chain or a chord."""
     return any(embed.get(name) for name in ("callbacks", "errbacks", "chain", "chord"))
+
+
+def to_text(value: Any) -> str:
+    """A value as JSON text, in kombu's form that keeps dates, decimals and UUIDs.
+
+    Raises:
+        MessageNotSerialisable: JSON cannot hold it.
+    """
+    try:
+        return str(json.dumps(value, sort_keys=True))
+    except (TypeError, ValueError, RecursionError, EncodeError) as refused:
+        raise MessageNotSerialisable(str(refused)) from refused
+
+
+def from_text(text: str) -> Any:
+    """Read what `to_text` wrote."""
+    return json.loads(text)
+
+
+def decoded(message: Message, body: bytes) -> tuple[Any, Any, dict[str, Any]]:
+    """Arguments, keyword arguments and followers of a stored message."""
+    if name := message.headers.get("compression"):
+        body = compression.decompress(body, name)
+    args, kwargs, embed = serialization.loads(
+        body, message.content_type, message.content_encoding, accept={message.content_type}
+    )
+    return args, kwargs, embed or {}
+
+
+def with_arguments(message: Message, body: bytes, args: Any, kwargs: Any) -> tuple[Message, bytes]:
+    """The same message with other arguments, its followers kept; its revision grows."""
+    _, _, embed = decoded(message, body)
+    serializer = serialization.registry.type_to_name[message.content_type]
+    _, _, data = serialization.dumps((args, kwargs, embed), serializer)
+    own = message.headers.get(HEADER) or {}
+    headers = {
+        **message.headers,
+        "argsrepr": repr(args),
+        "kwargsrepr": repr(kwargs),
+        HEADER: {**own, "rev": own.get("rev", 0) + 1},
+    }
+    headers.pop("compression", None)
+    raw = data if isinstance(data, bytes) else data.encode(message.content_encoding)
+    return replace(message, headers=headers), raw
+
+
+def revision(headers: Mapping[str, Any]) -> int:
+    """How often `retry(args=…)` has replaced the message's arguments."""
+    return int((headers.get(HEADER) or {}).get("rev", 0))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from celery.exceptions import Ignore, Reject, Retry
 
 from celery_lease.errors import Deferred, Interrupt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @dataclass(frozen=True)
@@ -64,9 +66,7 @@ class Exiting:
     exc: BaseException
 
 
-Outcome = (
-    Returned | Raised | AskedRetry | AskedDefer | Skipped | Interrupted | Exiting
-)
+Outcome = Returned | Raised | AskedRetry | AskedDefer | Skipped | Interrupted | Exiting
 
 
 def outcome_of(body: Callable[[], Any]) -> Outcome:

@@ -17,7 +17,7 @@ DAY = 86400.0
 
 @dataclass(frozen=True)
 class Backoff:
-    """Waiting times between attempts: base × factorⁿ up to a maximum, spread by a jitter.
+    """Waiting times between attempts: base * factor ** n up to a maximum, spread by a jitter.
 
     Attributes:
         base: Seconds before the second attempt.

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import datetime
 import logging
 import secrets
-from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
-from celery import Celery
-from kombu import Connection, Producer
-
-from celery_lease.job import Due
 from celery_lease.message import HEADER, Message
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from celery import Celery
+    from kombu import Connection, Producer
+
+    from celery_lease.job import Due
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +76,7 @@ class Publisher:
         Raises:
             Exception: Whatever the transport raises, since nobody else would send it.
         """
-        at = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds)
+        at = datetime.now(UTC) + timedelta(seconds=seconds)
         delayed = Message(
             **{**vars(message), "headers": {**message.headers, "eta": at.isoformat()}}
         )

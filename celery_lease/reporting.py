@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
@@ -20,7 +19,6 @@ from celery_lease.errors import (
     StoreUnavailable,
 )
 from celery_lease.job import Failure, Job, State
-from celery_lease.lease import Lease
 from celery_lease.outcome import (
     AskedDefer,
     AskedRetry,
@@ -35,7 +33,10 @@ from celery_lease.policy import delay_after, failure_of, is_retryable
 from celery_lease.results import storable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from celery_lease.attempt import Attempt
+    from celery_lease.lease import Lease
 
 logger = logging.getLogger(__name__)
 
@@ -59,11 +60,13 @@ class Reporter:
 
     Args:
         attempt: Whose outcome.
+        job: The job as it was claimed.
         lease: Its lease; every write is under its token.
     """
 
-    def __init__(self, attempt: Attempt, lease: Lease) -> None:
+    def __init__(self, attempt: Attempt, job: Job, lease: Lease) -> None:
         self._attempt = attempt
+        self._claimed = job
         self._task = attempt.task
         self._store = attempt.runtime.store
         self._lease = lease
@@ -118,8 +121,7 @@ class Reporter:
 
     def _committed_job(self) -> Job:
         """The job as `commit()` left it; reading it again would tell nothing more."""
-        job = self._attempt.job
-        assert job is not None
+        job = self._claimed
         settled_at = None if job.hands_over else job.updated_at
         return replace(job, state=State.SUCCEEDED, settled_at=settled_at)
 
@@ -163,9 +165,7 @@ class Reporter:
         wait = 0.0 if eager else delay
         asked = self._attempt.asked
         replacement = asked.replacement() if asked else None
-        job = self._write(
-            "fail", lambda: self._store.fail(self._grant, failure, wait, replacement)
-        )
+        job = self._write("fail", lambda: self._store.fail(self._grant, failure, wait, replacement))
         self._attempt.let_go()
         signals.job_retrying.send(self._task, job=job, failure=failure, retry_in=wait)
         raise self._celery_retry(exc, wait, eager=eager) from exc
@@ -231,7 +231,7 @@ class Reporter:
 
     def _ended(self, job: Job) -> None:
         self._attempt.job = job
-        if job.settled_at is not None:
+        if self._attempt.is_settled:
             self._attempt.let_go()
 
     def _write(self, what: str, verb: Callable[[], T]) -> T:
@@ -262,7 +262,10 @@ class Reporter:
 
     def _is_written(self, what: str) -> bool:
         job = self._store.get(self._grant.job_id)
-        return job is not None and job.token == self._grant.token and job.state in _WRITTEN[what]
+        if job is None or job.token != self._grant.token or job.state not in _WRITTEN[what]:
+            return False
+        # Expiry leaves a dead job without an owner; a dead job of ours keeps it.
+        return job.state is not State.DEAD or job.owner == self._grant.owner
 
     def _refused(self, what: str, refusal: StaleToken) -> NoReturn:
         self._attempt.let_go()

@@ -10,12 +10,11 @@ from celery import states
 from celery.backends.base import DisabledBackend
 from celery.result import AsyncResult
 from celery.utils.saferepr import saferepr
-from kombu.exceptions import EncodeError
-from kombu.utils import json
 
 from celery_lease import errors
-from celery_lease.errors import RecordedFailure
+from celery_lease.errors import MessageNotSerialisable, RecordedFailure
 from celery_lease.job import Failure, Job, State
+from celery_lease.message import from_text, to_text
 
 if TYPE_CHECKING:
     from celery_lease.stores.base import JobStore
@@ -31,18 +30,9 @@ _CELERY_STATES = {
 }
 
 
-def encoded(value: Any) -> str:
-    """A result as JSON text.
-
-    Raises:
-        TypeError, ValueError, EncodeError: JSON cannot hold it.
-    """
-    return str(json.dumps(value))
-
-
 def decoded(text: str | None) -> Any:
-    """Read what `encoded` wrote."""
-    return None if text is None else json.loads(text)
+    """A recorded result."""
+    return None if text is None else from_text(text)
 
 
 def storable(task: str, job_id: str, value: Any) -> tuple[str | None, Any]:
@@ -50,13 +40,13 @@ def storable(task: str, job_id: str, value: Any) -> tuple[str | None, Any]:
     if value is None:
         return None, None
     try:
-        return encoded(value), value
-    except (TypeError, ValueError, RecursionError, EncodeError) as refused:
+        return to_text(value), value
+    except MessageNotSerialisable as refused:
         text = saferepr(value)
         logger.warning(
             "result of %s (job %s) cannot be stored as JSON, its repr is: %s", task, job_id, refused
         )
-        return encoded(text), text
+        return to_text(text), text
 
 
 def recorded_exception(failure: Failure | None) -> Exception:

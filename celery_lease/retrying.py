@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from celery.exceptions import Retry
 from celery.utils.time import maybe_iso8601, maybe_make_aware
 
-from celery_lease.message import Message
+from celery_lease.message import Message, with_arguments
 from celery_lease.stores.base import Replacement
-from celery_lease.submission import readable, with_arguments
+from celery_lease.submission import readable
 
 if TYPE_CHECKING:
     from celery_lease.attempt import Attempt

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from celery import Celery
+from typing import TYPE_CHECKING, Any
 
 from celery_lease.heartbeat import Heartbeat
 from celery_lease.holdings import Holdings
-from celery_lease.policy import Options
 from celery_lease.publisher import Publisher
 from celery_lease.stores import open_store
-from celery_lease.stores.base import JobStore
 from celery_lease.watchdog import Watchdog
+
+if TYPE_CHECKING:
+    from celery import Celery
+
+    from celery_lease.policy import Options
+    from celery_lease.stores.base import JobStore
 
 
 class Runtime:

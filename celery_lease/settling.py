@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from celery import states
+
 from celery_lease import keys
 from celery_lease.errors import LeaseError
 from celery_lease.job import Job, State
 from celery_lease.lease import Grant
 from celery_lease.runtime import runtime_of, runtimes_of
-from celery_lease.stores.base import JobStore
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from celery_lease.attempt import Attempt
+    from celery_lease.stores.base import JobStore
     from celery_lease.task import LeasedTask
 
 logger = logging.getLogger(__name__)
@@ -107,8 +109,10 @@ class SettlingBackend:
                 logger.warning("%s for job %s is dropped, it is %s", verdict, job.id, job.state)
                 return
             hand_out()
-            if job is not None and job.settled_at is None:
-                self._settle(attempt.lease.grant if attempt else _grant(job, task_id, request))
+            if attempt and not attempt.is_settled:
+                self._settle(attempt.lease.grant)
+            elif job is not None and not attempt:
+                self._settle(_grant(job, task_id, request))
         finally:
             if attempt:
                 attempt.let_go()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -12,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 from celery.app.task import get_actual_ignore_result
 from celery.backends.base import DisabledBackend
 from celery.utils.time import maybe_iso8601, maybe_make_aware
-from kombu import serialization
-from kombu.utils import json
 
 from celery_lease import keys
 from celery_lease.errors import MessageNotSerialisable
 from celery_lease.job import NewJob
-from celery_lease.message import HEADER, Built, Message, build, with_ids
+from celery_lease.message import HEADER, Built, build, to_text, with_ids
 from celery_lease.policy import PREFIX, Options, overridden
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from celery_lease.task import LeasedTask
 
 #: Followers as `send_task` calls them, and as a request and a message body do.
@@ -66,7 +65,7 @@ def prepare(task: LeasedTask, call: Call) -> Prepared:
     nesting = sending.get("replaced_task_nesting") or 0
     sending["headers"] = {
         **(sending.get("headers") or {}),
-        HEADER: _header(own, options, delay or 0.0, call),
+        HEADER: _header(own, options, delay or 0.0),
     }
     built = build(
         task.app,
@@ -145,38 +144,7 @@ def _route(info: Mapping[str, Any]) -> dict[str, Any]:
     return route
 
 
-def with_arguments(message: Message, body: bytes, args: Any, kwargs: Any) -> tuple[Message, bytes]:
-    """The same message with other arguments, its followers kept; its revision grows."""
-    _, _, embed = decoded(message, body)
-    _, _, data = serialization.dumps(
-        (args, kwargs, embed), serialization.registry.type_to_name[message.content_type]
-    )
-    headers = {**message.headers, "argsrepr": repr(args), "kwargsrepr": repr(kwargs)}
-    headers.pop("compression", None)
-    own = headers.get(HEADER) or {}
-    headers[HEADER] = {**own, "rev": own.get("rev", 0) + 1}
-    raw = data if isinstance(data, bytes) else data.encode(message.content_encoding)
-    return Message(**{**vars(message), "headers": headers}), raw
-
-
-def decoded(message: Message, body: bytes) -> tuple[Any, Any, dict[str, Any]]:
-    """Arguments, keyword arguments and followers of a stored message."""
-    from kombu import compression
-
-    if name := message.headers.get("compression"):
-        body = compression.decompress(body, name)
-    args, kwargs, embed = serialization.loads(
-        body, message.content_type, message.content_encoding, accept={message.content_type}
-    )
-    return args, kwargs, embed or {}
-
-
-def revision(headers: Mapping[str, Any]) -> int:
-    """How often `retry(args=…)` has replaced the message's arguments."""
-    return int((headers.get(HEADER) or {}).get("rev", 0))
-
-
-def _header(own: Mapping[str, Any], options: Options, delay: float, call: Call) -> dict[str, Any]:
+def _header(own: Mapping[str, Any], options: Options, delay: float) -> dict[str, Any]:
     """Rows live at least until `keep`, so a missing one is a fault before and pruned after."""
     header: dict[str, Any] = {"keep": time.time() + max(delay, 0.0) + options.retention}
     plain = {name.removeprefix(PREFIX): v for name, v in own.items() if _is_plain(v)}
@@ -206,8 +174,8 @@ def _seconds_until(task: LeasedTask, at: Any, seconds: Any) -> float | None:
 def _fingerprint(task: LeasedTask, call: Call, body: bytes) -> str:
     arguments = keys.bound_arguments(task.run, call.args, call.kwargs)
     try:
-        canonical = json.dumps(arguments, sort_keys=True).encode()
-    except (TypeError, ValueError, MessageNotSerialisable):
+        canonical = to_text(arguments).encode()
+    except MessageNotSerialisable:
         # Another serializer than JSON took them; its bytes are the best there is.
         canonical = body
     return hashlib.sha256(canonical).hexdigest()

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 import threading
+from typing import TYPE_CHECKING
 
 from celery_lease import signals
 from celery_lease.errors import LeaseError
 from celery_lease.native import Bell, start_thread
-from celery_lease.publisher import Publisher
-from celery_lease.stores.base import JobStore
+
+if TYPE_CHECKING:
+    from celery_lease.publisher import Publisher
+    from celery_lease.stores.base import JobStore
 
 logger = logging.getLogger(__name__)
 

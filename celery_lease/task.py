@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,7 +13,6 @@ from celery_lease import signals, worker
 from celery_lease.attempt import Attempt, current
 from celery_lease.errors import ConfigurationError, LeaseError, NoLease
 from celery_lease.job import Due, Submitted
-from celery_lease.lease import Lease
 from celery_lease.message import HEADER
 from celery_lease.policy import PREFIX, RESERVED, Options, from_sources, known, overridden
 from celery_lease.results import LeasedResult
@@ -24,7 +22,11 @@ from celery_lease.settling import SettlingBackend, attempt_of
 from celery_lease.submission import Call, Prepared, prepare
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from celery import Celery
+
+    from celery_lease.lease import Lease
 
 logger = logging.getLogger(__name__)
 
@@ -79,9 +81,9 @@ class LeasedTask(Task):  # type: ignore[type-arg]
     def lease_options(self) -> Options:
         """The options in force."""
         if self._lease_options is None:
+            # Tasks are bound to their app when they are first used.
             self._get_app()
-        assert self._lease_options is not None
-        return self._lease_options
+        return self._lease_options or Options()
 
     # -- submitting ----------------------------------------------------------
 
@@ -184,7 +186,7 @@ class LeasedTask(Task):  # type: ignore[type-arg]
         request = self.request_stack.top
         if request is None or request.called_directly or attempt_entered(request):
             return super().__call__(*args, **kwargs)
-        request._lease_entered = True
+        request.update(_lease_entered=True)
         return Attempt(self, request, args, kwargs).run(self._body)
 
     def _body(self, args: Any, kwargs: Any) -> Any:

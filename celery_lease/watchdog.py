@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
 from celery_lease import signals
 from celery_lease.clock import SystemClock
 from celery_lease.errors import AttemptTimedOut, LeaseLost
-from celery_lease.holdings import Holding, Holdings
 from celery_lease.native import start_thread
+
+if TYPE_CHECKING:
+    from celery_lease.holdings import Holding, Holdings
 
 logger = logging.getLogger(__name__)
 

@@ -27,7 +27,7 @@ def install(app: Celery) -> None:
 class LeaseStep(bootsteps.StartStopStep):
     """Starts and stops the sweepers in the worker's main process."""
 
-    requires = {"celery.worker.components:Pool"}  # noqa: RUF012 - Celery's way to say it
+    requires = ("celery.worker.components:Pool",)
 
     def __init__(self, parent: Any, **kwargs: Any) -> None:
         super().__init__(parent, **kwargs)
@@ -37,7 +37,7 @@ class LeaseStep(bootsteps.StartStopStep):
         """Open every store the leased tasks name and sweep it.
 
         Raises:
-            ConfigurationError: A store is missing, wrong, or cannot be shared by a pool's processes.
+            ConfigurationError: A store is missing or wrong, or the pool cannot share it.
         """
         by_store = {options.store: options for options in leased_options(parent.app)}
         for options in by_store.values():

@@ -26,7 +26,7 @@ LAYERS: tuple[tuple[str, str], ...] = (
     ("what a store promises, what is told", "stores.base signals message publisher submission"),
     ("stores", "stores django django.models django.store django.commit django.fencing"),
     ("the loops", "interrupts holdings heartbeat watchdog sweeper"),
-    ("the run path", "runtime absent attempt handover reporting results retrying"),
+    ("the run path", "runtime absence attempt handover reporting results retrying settling"),
     ("where Celery meets it", "task request worker"),
     ("readers and callers, used by nobody inside", "cli beat testing metrics telemetry"),
     ("likewise, of Django", "django.apps django.admin django.checks django.tasks"),

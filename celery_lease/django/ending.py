@@ -35,8 +35,7 @@ def running(step: Step, grant: Grant) -> Job:
 def succeed(step: Step, grant: Grant, result: str | None, *, settled: bool, reason: str) -> Job:
     """End the job as succeeded."""
     job = running(step, grant)
-    if settled or not job.hands_over:
-        moves.leave(step, grant, job)
+    moves.leave_if_settled(step, grant, job, settled=settled)
     kind = Kind.REPLACED if reason == "replaced" else Kind.SUCCEEDED
     details = {"reason": reason} if reason else {}
     moves.end(step, job, State.SUCCEEDED, kind, details, result=result, failure=None)
@@ -59,8 +58,7 @@ def fail(
         step.record(job, Kind.RETRY_SCHEDULED, code=failure.code, seconds=retry_in)
         moves.hand_back(step, grant, job, State.RETRY_WAIT, retry_in, **changes)
         return job
-    if not job.hands_over:
-        moves.leave(step, grant, job)
+    moves.leave_if_settled(step, grant, job, settled=False)
     moves.end(step, job, State.DEAD, Kind.DEAD, {"code": failure.code}, **changes)
     return job
 
@@ -86,8 +84,11 @@ def release(step: Step, grant: Grant, delay: float, reason: str) -> Job:
 
 def amend(step: Step, grant: Grant, result: str) -> None:
     """Record the result of a job that succeeded without one."""
-    succeeded = step.jobs.under(grant).filter(state=State.SUCCEEDED, result=None)
-    succeeded.update(result=result, updated_at=step.now)
+    job = step.jobs.under(grant).filter(state=State.SUCCEEDED).first()
+    if job is None:
+        raise Moved
+    if job.result is None:
+        step.move(job, result=result)
 
 
 def save_checkpoint(step: Step, grant: Grant, checkpoint: str) -> None:

@@ -142,7 +142,7 @@ class DjangoStore(JobStore):
             return ending.release(step, grant, delay, reason).as_record()
 
     def amend(self, grant: Grant, result: str) -> None:
-        with self._step() as step:
+        with self._fenced(grant, "amend") as step:
             ending.amend(step, grant, result)
 
     def settle(self, grant: Grant) -> bool:

@@ -17,6 +17,7 @@ def end(
     step: Step, job: Job, state: State, kind: Kind, details: dict[str, Any], **changes: Any
 ) -> None:
     """End a job; it writes no submission, `due` finds those that joined."""
+    step.record(job, kind, **details)
     kept_for = timedelta(microseconds=job.kept_for)
     step.move(
         job,
@@ -28,7 +29,6 @@ def end(
         settled_at=job.settled_at if job.hands_over else step.now,
         **changes,
     )
-    step.record(job, kind, **details)
 
 
 def back_to_pending(step: Step, job: Job) -> None:
@@ -64,6 +64,16 @@ def leave(step: Step, grant: Grant, job: Job) -> None:
     """Delete the grant's lease row; always before the job is written, see `taking`."""
     step.leases.of(grant).delete()
     job.lease_until = None
+
+
+def leave_if_settled(step: Step, grant: Grant, job: Job, *, settled: bool) -> None:
+    """Delete the lease row, unless its holder has an outcome to hand out under it."""
+    if not settled and grant.task_id == job.id:
+        settled = not job.hands_over
+    elif not settled:
+        settled = not step.submissions.filter(pk=grant.task_id, settled_at=None).exists()
+    if settled:
+        leave(step, grant, job)
 
 
 def settle(step: Step, job: Job, task_id: str, kind: Kind) -> None:

@@ -39,7 +39,7 @@ def cancel(step: Step, task_id: str, by: str) -> bool:
     if not step.jobs.filter(pk=job.id).free().exists():
         raise Moved
     step.leases.filter(pk=job.id, token=job.token).delete()
-    moves.end(step, job, State.CANCELLED, Kind.CANCELLED, {"by": by})
+    moves.end(step, job, State.CANCELLED, Kind.CANCELLED, {"by": by}, owner="")
     moves.wake(step, job)
     return True
 
@@ -52,7 +52,7 @@ def wait_for(step: Step, task_id: str) -> None:
 
 
 def replay(step: Step, job: Job, by: str) -> None:
-    """Make a dead or cancelled job pending again.
+    """Make a dead or cancelled job pending again, and hand the new outcome to everybody.
 
     Raises:
         WrongJobState: It is neither.
@@ -60,6 +60,12 @@ def replay(step: Step, job: Job, by: str) -> None:
     """
     if job.state not in _REPLAYABLE:
         raise WrongJobState(f"job {job.id} is {job.state}; only dead or cancelled replay")
+    again = {
+        "settled_at": None,
+        "settle_attempts": 0,
+        "next_publish_at": step.now,
+        "handed_out": False,
+    }
     step.leases.filter(pk=job.id).delete()
     job.lease_until = None
     step.move(
@@ -70,11 +76,9 @@ def replay(step: Step, job: Job, by: str) -> None:
         available_at=step.now,
         expires_at=None,
         completed_at=None,
-        settled_at=None,
-        settle_attempts=0,
-        next_publish_at=step.now,
-        handed_out=False,
+        **again,
     )
+    step.submissions.filter(job=job, hands_over=True).update(**again)
     step.record(job, Kind.REPLAYED, by=by)
 
 

@@ -117,8 +117,8 @@ def broker_lost_data(step: Step, epoch: str, limit: int) -> int:
     moved = 0
     other = Q(published_epoch__gt="", published_epoch__lt=epoch) | Q(published_epoch__gt=epoch)
     for table in (step.jobs, step.submissions):
-        lost = table.filter(other, settled_at=None).free()[: limit - moved]
+        lost = table.filter(other, next_publish_at__isnull=False).free()[: limit - moved]
         ids = [row.pk for row in lost.only("pk")]
-        changes = {"next_publish_at": step.now, "handed_out": False, "published_epoch": ""}
+        changes = {"next_publish_at": step.now, "published_epoch": ""}
         moved += table.filter(pk__in=ids).update(**changes) if ids else 0
     return moved

@@ -61,8 +61,8 @@ def take_one(step: Step, job: Job, lease: JobLease, kind: Kind, reason: str = ""
         return None
     step.record(job, kind, **({"reason": reason} if reason else {}))
     if job.attempts >= job.max_attempts:
-        failure = lost_holder(job.attempts, reason).dumps()
-        moves.end(step, job, State.DEAD, Kind.DEAD, {"code": "HOLDER_LOST"}, failure=failure)
+        changes = {"failure": lost_holder(job.attempts, reason).dumps(), "owner": ""}
+        moves.end(step, job, State.DEAD, Kind.DEAD, {"code": "HOLDER_LOST"}, **changes)
     else:
         moves.back_to_pending(step, job)
     age = (step.now - (job.started_at or step.now)).total_seconds()
