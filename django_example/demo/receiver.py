@@ -94,7 +94,9 @@ class Handler(BaseHTTPRequestHandler):
         """Take one delivery."""
         body = self.rfile.read(int(self.headers["Content-Length"]))
         tenant = self.path.rpartition("/")[2]
-        if not self.receiver.is_genuine(tenant, self.headers.get(signatures.HEADER, ""), body):
+        if not self.receiver.is_genuine(
+            tenant, self.headers.get(signatures.OUTGOING_HEADER, ""), body
+        ):
             self._answer(HTTPStatus.UNAUTHORIZED, {"error": "wrong signature"})
             return
         key, token = self.headers["Idempotency-Key"], self.headers["Fencing-Token"]

@@ -2,22 +2,20 @@
 
 from collections.abc import Sequence
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from django_example.demo.outcomes import Row
 
+NUMBERS = frozenset({"attempts", "latency", "requests"})
+
 
 def print_table(console: Console, rows: Sequence[Row]) -> None:
     """Print one line per event."""
-    table = Table(title="Deliveries", title_justify="left")
-    for heading in ("event", "tenant"):
-        table.add_column(heading)
-    table.add_column("attempts", justify="right")
-    table.add_column("state")
-    table.add_column("latency", justify="right")
-    table.add_column("received", justify="right")
-    table.add_column("applied once?")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
+    for heading in ("event", "tenant", "attempts", "state", "latency", "requests", "once?"):
+        table.add_column(heading, no_wrap=True, justify="right" if heading in NUMBERS else "left")
     for row in rows:
         table.add_row(*_cells(row))
     console.print(table)
@@ -30,7 +28,7 @@ def _cells(row: Row) -> list[str]:
         str(row.attempts),
         row.state,
         "-" if row.seconds is None else f"{row.seconds:.2f} s",
-        f"{row.requests} x",
+        str(row.requests),
         "[green]yes[/]" if row.is_right else f"[bold red]no: {row.applied} x[/]",
     ]
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from django.db import InterfaceError, OperationalError
+from kombu.exceptions import OperationalError as BrokerError
 
 from celery_lease.errors import StoreUnavailable
 from celery_lease.job import State
@@ -94,6 +95,6 @@ def broker_answers() -> bool:
     with app.connection_for_write(connect_timeout=BROKER_SECONDS) as connection:
         try:
             connection.ensure_connection(max_retries=1, timeout=BROKER_SECONDS)
-        except (connection.connection_errors, connection.channel_errors, OSError):
+        except BrokerError:
             return False
     return True

@@ -55,4 +55,6 @@ def logging_config() -> dict[str, Any]:
         "formatters": {"json": formatter},
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
         "root": {"handlers": ["stderr"], "level": "INFO"},
+        # One line for each request it makes, which says nothing that ours do not.
+        "loggers": {"httpx2": {"level": "WARNING"}},
     }

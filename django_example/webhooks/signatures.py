@@ -16,6 +16,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 HEADER = "Webhook-Signature"
+# On the way out the plain name belongs to Standard Webhooks, since names of
+# headers have no case; libraries for the default scheme take a value, not a name.
+OUTGOING_HEADER = "X-Webhook-Signature"
 HEADER_LIMIT = 1024
 DIGEST_LIMIT = 8
 SECRET_PREFIX = "whsec_"  # noqa: S105 - a marker, not a secret

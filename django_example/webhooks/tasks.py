@@ -111,7 +111,7 @@ def headers_for(delivery: Delivery, lease: "Lease", body: bytes) -> dict[str, st
         # A key may have any characters, a header may not.
         "Idempotency-Key": quote(f"{lease.key}:delivery", safe=PLAIN),
         "Fencing-Token": str(lease.token),
-        signatures.HEADER: signatures.sign(secrets, now, body),
+        signatures.OUTGOING_HEADER: signatures.sign(secrets, now, body),
         **signatures.standard_headers(secrets, delivery.message_id, now, body),
     }
 
