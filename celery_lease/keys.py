@@ -24,7 +24,7 @@ class _Escaping(string.Formatter):
     """`str.format` whose values cannot imitate the template's own separators."""
 
     def format_field(self, value: Any, format_spec: str) -> str:
-        text = super().format_field(value, format_spec)
+        text: str = super().format_field(value, format_spec)
         for character in _ESCAPED:
             text = text.replace(character, f"%{ord(character):02X}")
         return text

@@ -43,7 +43,7 @@ class Message:
 
     def dumps(self) -> str:
         """The message as JSON text."""
-        return json.dumps(asdict(self))
+        return str(json.dumps(asdict(self)))
 
     @classmethod
     def loads(cls, text: str) -> Message:

@@ -69,7 +69,7 @@ class Exiting:
 Outcome = Returned | Raised | AskedRetry | AskedDefer | Skipped | Interrupted | Exiting
 
 
-def outcome_of(body: Callable[[], Any]) -> Outcome:
+def outcome_of(body: Callable[[], Any]) -> Outcome:  # noqa: PLR0911 - one per row
     """Run a body to its end, whatever that is."""
     try:
         return Returned(body())

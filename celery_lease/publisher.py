@@ -87,7 +87,8 @@ class Publisher:
         """Send Celery's `task-sent` event."""
         try:
             with self._producer(producer) as sending:
-                self._app.amqp._event_dispatcher.publish("task-sent", event, sending)
+                dispatcher = self._app.amqp._event_dispatcher  # noqa: SLF001 - as `send_task` does
+                dispatcher.publish("task-sent", event, sending)
         except Exception as refused:  # noqa: BLE001 - an event is never worth an error
             logger.debug("task-sent was not sent: %r", refused)
 

@@ -76,11 +76,18 @@ class Reporter:
         """The table "what a body does" of the documentation, row by row."""
         if self._lease.committed is not None:
             return self._after_commit(outcome)
+        if isinstance(outcome, Returned):
+            return self._returned(outcome.value)
+        return self._left_by(outcome)
+
+    def _returned(self, value: Any) -> Any:
+        if self._attempt.asked is not None:
+            # `retry(throw=False)`: the body went on, and ends as if it had been thrown.
+            self._retry_asked(Retry())
+        return self._succeeded(value)
+
+    def _left_by(self, outcome: Outcome) -> NoReturn:
         match outcome:
-            case Returned(value) if self._attempt.asked is None:
-                return self._succeeded(value)
-            case Returned():
-                self._retry_asked(Retry())
             case AskedRetry(exc):
                 self._retry_asked(exc)
             case Raised(exc):
@@ -93,6 +100,8 @@ class Reporter:
                 self._interrupted(exc)
             case Exiting(exc):
                 self._exiting(exc)
+            case _:
+                raise AssertionError(outcome)
 
     # -- success -------------------------------------------------------------
 

@@ -66,7 +66,7 @@ def recorded_exception(failure: Failure | None) -> Exception:
     return RecordedFailure(f"{failure.name}: {failure.message}", failure.name, failure.code)
 
 
-class LeasedResult(AsyncResult):  # type: ignore[type-arg]
+class LeasedResult(AsyncResult):
     """Celery's result that also knows its job.
 
     It asks the job store whenever the result backend has nothing final to say.

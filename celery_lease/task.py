@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class LeasedTask(Task):  # type: ignore[type-arg]
+class LeasedTask(Task):
     """A Celery task whose runs are attempts of a durable job under a fenced lease.
 
     Use it as a base class and set `lease_store`; see the options of `policy.Options`.
@@ -48,7 +48,7 @@ class LeasedTask(Task):  # type: ignore[type-arg]
     #: `lease_max_attempts` counts; set this to let `retry()` give up earlier.
     max_retries = None
     #: The backoff decides; set this to let `retry()` wait otherwise.
-    default_retry_delay = None  # type: ignore[assignment]
+    default_retry_delay = None
 
     _lease_options: ClassVar[Options | None] = None
 
@@ -87,7 +87,7 @@ class LeasedTask(Task):  # type: ignore[type-arg]
 
     # -- submitting ----------------------------------------------------------
 
-    def apply_async(  # noqa: PLR0913 - Celery's signature
+    def apply_async(  # noqa: PLR0913, PLR0917 - Celery's signature
         self,
         args: Any = None,
         kwargs: Any = None,
@@ -205,7 +205,7 @@ class LeasedTask(Task):  # type: ignore[type-arg]
         """
         return current_lease()
 
-    def retry(  # noqa: PLR0913 - Celery's signature
+    def retry(  # noqa: PLR0913, PLR0917 - Celery's signature
         self,
         args: Any = None,
         kwargs: Any = None,
@@ -318,6 +318,6 @@ def _all_names(conf: Mapping[str, Any]) -> list[str]:
 
 def _on_commit(submit: Callable[[], Any]) -> None:
     # Celery's own module, so that Django is imported only where it is installed.
-    from celery.contrib.django import task
+    from celery.contrib.django import task  # noqa: PLC0415
 
     task.transaction.on_commit(submit)
