@@ -79,9 +79,12 @@ class JobStore(ABC):
 
     @abstractmethod
     def published(self, task_ids: Sequence[str], republish_after: float, epoch: str = "") -> None:
-        """Note that messages left: they are presumed lost after
-        `republish_after` × 2ⁿ seconds, n counted per job, or when the broker's
-        `epoch` changes."""
+        """Note that messages left.
+
+        They are presumed lost after `republish_after` × 2ⁿ seconds, n counted per
+        submission, or when the broker's `epoch` changes. A note that comes after the
+        job has moved on is out of date and changes nothing.
+        """
 
     @abstractmethod
     def due(self, limit: int) -> list[Due]:

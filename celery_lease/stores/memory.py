@@ -54,6 +54,17 @@ class _Handover:
     epoch: str = ""
     settled_at: float | None = None
     settle_attempts: int = 0
+    handed_out: bool = False
+
+    def plan(self, at: float | None) -> None:
+        """Publish at that time; whoever was told to publish before is out of date."""
+        self.next_publish_at = at
+        self.handed_out = False
+
+    def hand_out(self, now: float) -> None:
+        """Somebody is told to publish, and has so long for it."""
+        self.next_publish_at = now + PUBLISH_HOLD
+        self.handed_out = True
 
 
 @dataclass
@@ -169,6 +180,8 @@ class MemoryStore(JobStore):
         self._handovers[new.id] = _Handover(
             new.id, new.message, new.body, new.hands_over, publish_at
         )
+        if new.delay <= 0:
+            self._handovers[new.id].hand_out(now)
         if new.key:
             self._keys[new.task, new.key] = new.id
         self._record(new.id, Kind.CREATED)
@@ -186,7 +199,7 @@ class MemoryStore(JobStore):
         job = self._job(job_id)
         due_now = job.terminal and new.hands_over
         if due_now:
-            self._handovers[new.id].next_publish_at = now + PUBLISH_HOLD
+            self._handovers[new.id].hand_out(now)
         return Submitted(new.id, job, created=False, due_now=due_now)
 
     def after_commit(self, publish: Callable[[], None]) -> None:
@@ -196,7 +209,8 @@ class MemoryStore(JobStore):
         with self._mutex:
             now = self.clock.wall()
             for task_id in task_ids:
-                if handover := self._handovers.get(task_id):
+                handover = self._handovers.get(task_id)
+                if handover and handover.handed_out:
                     wait = backoff_of_publishing(republish_after, handover.publish_count)
                     handover.next_publish_at = now + wait
                     handover.publish_count += 1
@@ -224,7 +238,7 @@ class MemoryStore(JobStore):
 
     def _hand_out(self, task_id: str, now: float) -> Due:
         handover = self._handovers[task_id]
-        handover.next_publish_at = now + PUBLISH_HOLD
+        handover.hand_out(now)
         job = self._jobs[handover.job_id].job
         return Due(task_id, handover.message, handover.body, job.attempts)
 
@@ -244,7 +258,7 @@ class MemoryStore(JobStore):
         with self._mutex:
             for task_id in task_ids:
                 if handover := self._handovers.get(task_id):
-                    handover.next_publish_at = self.clock.wall() + delay
+                    handover.plan(self.clock.wall() + delay)
 
     def broker_lost_data(self, epoch: str, limit: int) -> int:
         with self._mutex:
@@ -282,7 +296,7 @@ class MemoryStore(JobStore):
             return Finished(job)
         if job.terminal:
             # Its sibling is being handed over; nothing else would publish this one.
-            handover.next_publish_at = lease.expires_at
+            handover.plan(lease.expires_at)
         return Busy(lease.expires_at)
 
     def _cancel_expired(self, job_id: str, now: float) -> None:
@@ -296,7 +310,7 @@ class MemoryStore(JobStore):
         if job.terminal:
             return self._claim_outcome(task_id, owner, ttl)
         if job.available_at > now:
-            self._handovers[job.id].next_publish_at = job.available_at
+            self._handovers[job.id].plan(job.available_at)
             return NotDue(job.available_at)
         return self._claim_attempt(task_id, job, owner, ttl)
 
@@ -304,7 +318,7 @@ class MemoryStore(JobStore):
         now = self.clock.wall()
         token = next_token(job.token, now)
         self._leases[job.id] = _Lease(token, owner, now + ttl)
-        self._handovers[job.id].next_publish_at = None
+        self._handovers[job.id].plan(None)
         self._set(
             job.id,
             state=State.RUNNING,
@@ -327,7 +341,7 @@ class MemoryStore(JobStore):
         token = next_token(job.token, now)
         self._leases[job.id] = _Lease(token, owner, now + ttl)
         handover.settle_attempts += 1
-        handover.next_publish_at = now + ttl
+        handover.plan(now + ttl)
         self._set(job.id, token=token, owner=owner)
         grant = Grant(job.id, token, owner, ttl, 0, task_id)
         return Unsettled(self._job(job.id), grant, handover.message, handover.body)
@@ -480,7 +494,7 @@ class MemoryStore(JobStore):
 
     def _back_to_pending(self, job_id: str, now: float) -> None:
         self._set(job_id, state=State.PENDING, owner="", available_at=now)
-        self._handovers[job_id].next_publish_at = now
+        self._handovers[job_id].plan(now)
 
     def cancel(self, task_id: str, by: str) -> bool:
         with self._mutex:
@@ -519,7 +533,7 @@ class MemoryStore(JobStore):
         for task_id, handover in self._handovers.items():
             if task_id == job_id or (handover.job_id == job_id and handover.hands_over):
                 handover.settled_at, handover.settle_attempts = None, 0
-                handover.next_publish_at = now
+                handover.plan(now)
 
     def prune(self, limit: int) -> int:
         with self._mutex:
@@ -621,9 +635,10 @@ class MemoryStore(JobStore):
         kept.keep_until = max(kept.keep_until, now + kept.kept_for)
         self._record(job_id, kind, **details)
         handover = self._handovers[job_id]
-        handover.next_publish_at = now
+        handover.plan(now)
         if not handover.hands_over:
-            handover.settled_at, handover.next_publish_at = now, None
+            handover.settled_at = now
+            handover.plan(None)
 
     def _let_go_when_settled(self, grant: Grant) -> None:
         """The lease outlives the end of the job until its holder has handed the outcome out."""
@@ -637,19 +652,20 @@ class MemoryStore(JobStore):
         self._record(job_id, kind, **details)
         self._leases.pop(job_id, None)
         self._set(job_id, state=state, owner="", available_at=at)
-        self._handovers[job_id].next_publish_at = at
+        self._handovers[job_id].plan(at)
 
     def _settle(self, task_id: str, kind: Kind) -> None:
         handover = self._handovers[task_id]
         if handover.settled_at is None:
-            handover.settled_at, handover.next_publish_at = self.clock.wall(), None
+            handover.settled_at = self.clock.wall()
+            handover.plan(None)
             self._record(handover.job_id, kind, task_id=task_id)
         self._wake_unsettled(handover.job_id)
 
     def _wake_unsettled(self, job_id: str) -> None:
         for handover in self._handovers.values():
             if handover.job_id == job_id and handover.settled_at is None:
-                handover.next_publish_at = self.clock.wall()
+                handover.plan(self.clock.wall())
 
 
 def lost_holder(attempts: int, reason: str) -> Failure:

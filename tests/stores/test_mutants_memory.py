@@ -119,10 +119,13 @@ MUTANTS = [
     Mutant(
         OPEN,
         "return not (lease and lease.expires_at > now)",
-        "test_published_of_a_settled_job_publishes_nothing",
+        "test_a_settled_outcome_is_never_due",
     ),
+    Mutant("self.next_publish_at = now + PUBLISH_HOLD", "pass", "test_due_holds_what_it_handed_out"),
     Mutant(
-        "handover.next_publish_at = now + PUBLISH_HOLD", "pass", "test_due_holds_what_it_handed_out"
+        "if handover and handover.handed_out:",
+        "if handover:",
+        "test_a_late_published_does_not_postpone_a_retry",
     ),
     Mutant("not unsettled", "True", "test_prune_spares_a_job_with_an_unsettled_duplicate"),
     Mutant("kept.keep_until <= now", "True", "test_prune_waits_for_the_retention"),

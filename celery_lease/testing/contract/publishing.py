@@ -75,6 +75,15 @@ class PublishingContract:
         elapse(TTL / 2)
         assert due_ids(store) == set()
 
+    def test_a_late_published_does_not_postpone_a_retry(
+        self, store: JobStore, elapse: Elapse
+    ) -> None:
+        """A worker can run, fail and plan the next attempt before its publisher has noted."""
+        store.fail(hold_new(store), FAILURE, retry_in=5.0)
+        store.published(["a"], republish_after=900.0)
+        elapse(6.0)
+        assert due_ids(store) == {"a"}
+
     def test_published_of_a_settled_job_publishes_nothing(
         self, store: JobStore, elapse: Elapse
     ) -> None:
@@ -92,6 +101,12 @@ class PublishingContract:
         assert due_ids(store) == set()
         elapse(20.0)
         assert due_ids(store) == {"a"}
+
+    def test_a_settled_outcome_is_never_due(self, store: JobStore, elapse: Elapse) -> None:
+        finish(store)
+        store.publish_again(["a"], delay=1.0)
+        elapse(PAST_HOLD)
+        assert due_ids(store) == set()
 
     def test_publish_again_reaches_a_duplicate(self, store: JobStore, elapse: Elapse) -> None:
         finish(store, new("a", key="k"))
