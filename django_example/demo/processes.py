@@ -125,8 +125,12 @@ class Household:
                 child.stop()
         finally:
             # Also when a second Ctrl-C cut the waiting short.
-            for child in self._children:
-                child.kill()
+            self.kill()
+
+    def kill(self) -> None:
+        """End all at once."""
+        for child in self._children:
+            child.kill()
 
     def require_alive(self) -> None:
         """Raise if a child has ended that should not.

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(eq=False)
-class Refusal(Exception):  # noqa: N818 - it is an answer, not a fault
+class Refusal(Exception):
     """A request that gets ``{"error": {"code", "message"}}`` instead of a receipt.
 
     Attributes:

@@ -28,7 +28,7 @@ TIME = re.compile(r"[0-9]{1,12}")
 DIGEST = re.compile(r"[0-9a-fA-F]{64}")
 
 
-class MalformedSignature(ValueError):  # noqa: N818 - named by what it says about the header
+class MalformedSignature(ValueError):
     """The signature header cannot be read; the message says where."""
 
 

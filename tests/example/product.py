@@ -49,12 +49,14 @@ class Product:
 
 
 @contextmanager
-def running_product(
-    folder: Path, database: TestDatabase, broker: str, **options: str
-) -> Iterator[Product]:
-    """Runs the web server; `options` are environment variables for all processes."""
-    names = {"DATABASE_URL": database.url, "BROKER_URL": broker, **LEASE, **options}
+def running_product(folder: Path, database: TestDatabase, broker: str) -> Iterator[Product]:
+    """Runs the web server."""
+    names = {"DATABASE_URL": database.url, "BROKER_URL": broker, **LEASE}
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "django_example.settings", **names}
     with household(folder, environment) as children, listening_socket() as listening:
         children.start_web(listening)
-        yield Product(children, f"http://127.0.0.1:{listening.getsockname()[1]}")
+        try:
+            yield Product(children, f"http://127.0.0.1:{listening.getsockname()[1]}")
+        finally:
+            # Nobody waits here for a warm shutdown.
+            children.kill()

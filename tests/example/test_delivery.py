@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from standardwebhooks.webhooks import Webhook
@@ -42,11 +43,20 @@ class Recorder:
         self.requests: list[tuple[Mapping[str, str], bytes]] = []
 
     def __call__(self, wire: Wire) -> None:
+        self.note(wire)
+        answers = self._answers
+        wire.send(answers.pop(0) if len(answers) > 1 else answers[0])
+
+    def note(self, wire: Wire) -> None:
         head, _, body = wire.read_request().partition(b"\r\n\r\n")
         lines = [line.partition(": ") for line in head.decode().split("\r\n")[1:]]
         self.requests.append(({name.lower(): value for name, _, value in lines}, body))
-        answers = self._answers
-        wire.send(answers.pop(0) if len(answers) > 1 else answers[0])
+
+
+def logged(product: Product) -> list[dict[str, Any]]:
+    """The worker's log lines that are JSON; before its logging is set up it greets in text."""
+    lines = (product.children.folder / "worker.log").read_text().splitlines()
+    return [json.loads(line) for line in lines if line.startswith("{")]
 
 
 def answer(status: int, *headers: str) -> bytes:
@@ -55,11 +65,11 @@ def answer(status: int, *headers: str) -> bytes:
 
 
 def ended(job_id: str) -> Job:
-    def terminal() -> Job | None:
+    def terminal() -> list[Job]:
         job = job_store().get(job_id)
-        return job if job and job.terminal else None
+        return [job] if job and job.terminal else []
 
-    return wait_for(terminal, 40, what=f"end of {job_id}")
+    return wait_for(terminal, 40, what=f"end of {job_id}")[0]
 
 
 def delivered_to(
@@ -111,7 +121,17 @@ def test_a_receiver_that_is_down_is_asked_again_when_it_says(
     assert receiver.requests[0][1] == receiver.requests[1][1]
     assert (first.verdict, first.error_code) == ("retry", "DELIVERY_HTTP_503")
     assert second.token > first.token
+    assert first.finished_at is not None
+    assert first.next_attempt_at is not None
     assert (second.started_at - first.finished_at).total_seconds() >= 2.9
+    lines = [line for line in logged(product) if line.get("job") == job.id]
+    assert [line["event"] for line in lines] == [
+        "job.started",
+        "job.retry_scheduled",
+        "job.started",
+        "job.succeeded",
+    ]
+    assert all({"at", "level", "scope"} <= line.keys() for line in lines)
     assert abs((first.next_attempt_at - second.started_at).total_seconds()) < 2
 
 
@@ -151,7 +171,7 @@ def test_a_worker_that_dies_after_the_receiver_acted_repeats_itself_under_the_sa
         if acted.is_set():
             receiver(wire)
             return
-        receiver(HeldBack(wire))
+        receiver.note(wire)
         product.children.forget(worker)
         worker.kill()
         acted.set()
@@ -169,13 +189,3 @@ def test_a_worker_that_dies_after_the_receiver_acted_repeats_itself_under_the_sa
     assert (len(keys), len(tokens)) == (1, 2)
     assert tokens[0] < tokens[1]
     assert (lost.finished_at, made.verdict) == (None, "delivered")
-
-
-class HeldBack:
-    """A connection on which the answer never leaves."""
-
-    def __init__(self, wire: Wire) -> None:
-        self.read_request = wire.read_request
-
-    def send(self, data: bytes) -> None:
-        pass

@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from celery_lease.django.models import Job
 from django.core.exceptions import ValidationError
 from django.db import connections
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from celery_lease.django.models import Job
 from django_example.webhooks import signatures
 from django_example.webhooks.models import Delivery, Endpoint, Event, Tenant
 from tests.example.conftest import Sender, event

@@ -10,7 +10,7 @@ Network = IPv4Network | IPv6Network
 Address = IPv4Address | IPv6Address
 
 
-class UnsafeDestination(Exception):  # noqa: N818 - the code that people see
+class UnsafeDestination(Exception):
     """The host has an address outside the allowed networks."""
 
 
