@@ -47,6 +47,7 @@ WSGI_APPLICATION = "django_example.wsgi.application"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 STATIC_URL = "static/"
 USE_TZ = True
+TIME_ZONE = "UTC"
 
 DATABASES = {"default": dj_database_url.parse(options.DATABASE_URL.read())}
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
@@ -62,6 +63,15 @@ else:
     DATABASES["default"] |= {"CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True}
 
 CELERY_BROKER_URL = options.BROKER_URL.read()
+# A message is a hint that a worker's sweeper repeats, so a sender of events does
+# not wait for a broker that is down.
+CELERY_TASK_PUBLISH_RETRY = False
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "max_retries": 1,
+    "interval_start": 0,
+    "interval_step": 0,
+    "socket_connect_timeout": 2,
+}
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_LEASE_STORE = options.LEASE_STORE.read()
 CELERY_WORKER_CONCURRENCY = options.WORKER_COUNT.read()

@@ -94,7 +94,7 @@ def broker_answers() -> bool:
     """Tell whether a connection to the broker can be made."""
     with app.connection_for_write(connect_timeout=BROKER_SECONDS) as connection:
         try:
-            connection.ensure_connection(max_retries=1, timeout=BROKER_SECONDS)
+            connection.ensure_connection(max_retries=1, interval_start=0, timeout=BROKER_SECONDS)
         except BrokerError:
             return False
     return True

@@ -55,6 +55,7 @@ def assert_all_delivered(output: str) -> None:
     assert "20 events accepted, 2 repeats recognised" in output
 
 
+@pytest.mark.slow
 def test_once_ends_with_a_table_in_which_every_event_was_applied_once(tmp_path: Path) -> None:
     output = finished(tmp_path, "demo", "--once")
     assert_all_delivered(output)
@@ -63,12 +64,14 @@ def test_once_ends_with_a_table_in_which_every_event_was_applied_once(tmp_path: 
     assert_all_delivered(finished(tmp_path, "demo", "--once"))
 
 
+@pytest.mark.slow
 def test_a_killed_worker_loses_and_repeats_nothing(tmp_path: Path) -> None:
     output = finished(tmp_path, "demo", "--once", "--kill")
     assert "Killed the worker" in output
     assert_all_delivered(output)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
 def test_it_serves_until_it_is_told_to_stop(tmp_path: Path, end: signal.Signals) -> None:
     process = started(tmp_path, "demo")
