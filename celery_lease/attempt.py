@@ -150,10 +150,11 @@ class Attempt:
         gate, outcome = self._held.gate, None
         mark = current.set(lease)
         try:
+            gate.arm()
             outcome = outcome_of(lambda: body(self.args, self.kwargs))
             gate.disarm()
         except Interrupt as late:
-            # It hit between the end of the body and the disarming.
+            # It hit between the arming and the body, or between its end and the disarming.
             outcome = outcome or Interrupted(late)
             gate.disarm()
         finally:

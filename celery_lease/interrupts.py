@@ -16,13 +16,13 @@ class InterruptGate:
     """One attempt's way of being interrupted.
 
     At most one interrupt is ever delivered, always into the thread that made
-    the gate, never while a shield is closed and never after `disarm`.
+    the gate, never before `arm`, while a shield is closed or after `disarm`.
     """
 
     def __init__(self) -> None:
         self._mutex = new_lock()
         self._thread = threading.get_ident()
-        self._armed = True
+        self._armed = False
         self._shields = 0
         self._asked: type[Interrupt] | None = None
         self._delivered = False
@@ -32,12 +32,19 @@ class InterruptGate:
         """The interrupt that was asked for, delivered or not."""
         return self._asked
 
+    def arm(self) -> None:
+        """Let interrupts through from here on; what was asked before comes at once."""
+        with self._mutex:
+            self._armed = True
+            if self._asked is not None:
+                self._deliver(self._asked)
+
     def ask(self, kind: type[Interrupt]) -> None:
         """Interrupt the body: at its next Python instruction, or when its shield opens."""
         with self._mutex:
-            if self._armed and self._asked is None:
+            if self._asked is None:
                 self._asked = kind
-                if not self._shields:
+                if self._armed and not self._shields:
                     self._deliver(kind)
 
     def _deliver(self, kind: type[Interrupt] | None) -> None:
