@@ -72,13 +72,20 @@ class _NoConnection:
 class _Recorder(Producer):
     """A producer that keeps what Celery would publish."""
 
-    def __init__(self, serializer: str) -> None:
-        super().__init__(None, serializer=serializer, auto_declare=False)
+    def __init__(self, app: Celery) -> None:
+        super().__init__(None, serializer=app.conf.task_serializer, auto_declare=False)
+        self._app = app
         self.recorded: tuple[bytes, dict[str, Any]] | None = None
 
     @property
     def connection(self) -> _NoConnection:
         return _NoConnection()
+
+    @property
+    def channel(self) -> Any:
+        """A real one: the `rpc` result backend declares its reply queue before a task is sent."""
+        with self._app.producer_pool.acquire(block=True) as producer:
+            return producer.channel
 
     def publish(self, body: Any, **options: Any) -> None:
         headers = dict(options.pop("headers", None) or {})
@@ -106,7 +113,7 @@ def build(app: Celery, name: str, args: Any, kwargs: Any, **options: Any) -> Bui
     Raises:
         MessageNotSerialisable: The serializer refuses the arguments.
     """
-    recorder, event = _Recorder(app.conf.task_serializer), _SentEvent()
+    recorder, event = _Recorder(app), _SentEvent()
     try:
         result = app.send_task(
             name,

@@ -96,7 +96,13 @@ class Options:
             ConfigurationError: Names the option and what is valid.
         """
         self._check_durations()
-        _require(self.max_attempts >= 1, "lease_max_attempts", "1 or more")
+        attempts = self.max_attempts
+        _require(isinstance(attempts, int) and attempts >= 1, "lease_max_attempts", "1 or more")
+        _require(_is_backoff(self.backoff), "lease_backoff", "a Backoff or a list of seconds")
+        for name in ("key", "tenant"):
+            given = getattr(self, name)
+            valid = given is None or isinstance(given, str) or callable(given)
+            _require(valid, f"lease_{name}", "a template, a callable or None")
         _require(self.on_dead in ("keep", "replay"), "lease_on_dead", '"keep" or "replay"')
         audits = ("transitions", "all", "off")
         _require(self.audit in audits, "lease_audit", '"transitions", "all" or "off"')
@@ -201,6 +207,15 @@ def _require(holds: bool, name: str, valid: str) -> None:  # noqa: FBT001 - read
 
 def _is_positive(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+
+
+def _is_backoff(value: object) -> bool:
+    steps = value if isinstance(value, list | tuple) else ()
+    return isinstance(value, Backoff) or (bool(steps) and all(_is_seconds(s) for s in steps))
+
+
+def _is_seconds(value: object) -> bool:
+    return value == 0 or _is_positive(value)
 
 
 def _is_exceptions(value: object) -> bool:

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from kombu.exceptions import OperationalError
+
 from celery_lease.message import HEADER, Message
 
 if TYPE_CHECKING:
@@ -41,15 +43,13 @@ class Publisher:
     def publish(self, messages: Sequence[Due], producer: Producer | None = None) -> list[str]:
         """Send messages; the ids of those that left.
 
-        An error ends the batch and is logged, never raised: what did not
-        leave stays due in the store.
+        Errors are logged, never raised: what did not leave stays due in the store.
+        A broken connection ends the batch, a message that cannot be sent does not.
         """
         left: list[str] = []
         try:
             with self._producer(producer) as sending:
-                for due in messages:
-                    self._send(sending, Message.loads(due.message), due.body, due.attempts)
-                    left.append(due.task_id)
+                left.extend(due.task_id for due in messages if self._sent(sending, due))
         except Exception as refused:  # noqa: BLE001 - any transport's error means: not sent
             self._drop()
             logger.warning(
@@ -59,6 +59,18 @@ class Publisher:
                 refused,
             )
         return left
+
+    def _sent(self, producer: Producer, due: Due) -> bool:
+        broken = (*producer.connection.connection_errors, *producer.connection.channel_errors)
+        try:
+            self._send(producer, Message.loads(due.message), due.body, due.attempts)
+        except (*broken, OperationalError):
+            raise
+        except Exception:
+            # Its queue may be gone from the settings; those behind it must not wait for it.
+            logger.exception("message of %s cannot be published", due.task_id)
+            return False
+        return True
 
     def epoch(self, producer: Producer | None = None) -> str:
         """The broker's epoch, empty if it keeps none; ask before publishing, never after."""

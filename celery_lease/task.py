@@ -64,7 +64,9 @@ class LeasedTask(Task):
                 f"{cls.__name__} puts another __call__ before LeasedTask's; "
                 "override lease_body(self, call) instead"
             )
-        from_sources(_declared(cls))
+        # Values are judged once the app is known: its settings may go with them.
+        for name in _declared(cls):
+            known(name)
 
     @classmethod
     def on_bound(cls, app: Celery) -> None:
