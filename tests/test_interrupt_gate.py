@@ -39,23 +39,17 @@ def hammering(step: Callable[[], None], threads: int = 2) -> Iterator[None]:
             thread.join()
 
 
-def _lengths(up_to: int) -> Iterator[int]:
-    """0 to `up_to` in an order that no other thread's loop falls in step with."""
-    return (37 * n % up_to for n in count())
-
-
-#: How long the next body works, in steps of the interpreter.
-LENGTHS = _lengths(293)
+#: A generator of Python's would be ended by the first interrupt that hits inside it.
+TURNS = count()
 
 
 def _work() -> None:
-    sum(range(next(LENGTHS)))
+    """Another length each time, in an order that no other thread's loop falls in step with."""
+    sum(range(37 * next(TURNS) % 293))
 
 
 def _repeat(step: Callable[[], None], stop: threading.Event) -> None:
-    for length in _lengths(97):
-        if stop.wait(length / 500_000):
-            return
+    while not stop.wait(41 * next(TURNS) % 97 / 500_000):
         step()
 
 
