@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,16 @@ logger = logging.getLogger(__name__)
 #: Holds a random word on a Redis broker for as long as that keeps its data.
 EPOCH_KEY = "celery-lease:epoch"
 
+_ONE_TRY = {"max_retries": 1, "interval_start": 0, "interval_step": 0, "interval_max": 0}
+
+
+@dataclass
+class Sent:
+    """What left, and the broker's epoch as it was just before; empty if it keeps none."""
+
+    task_ids: list[str] = field(default_factory=list)
+    epoch: str = ""
+
 
 class Publisher:
     """Sends messages through an app's broker.
@@ -40,27 +51,28 @@ class Publisher:
         self._own = own_connection
         self._connection: Connection | None = None
 
-    def publish(self, messages: Sequence[Due], producer: Producer | None = None) -> list[str]:
-        """Send messages; the ids of those that left.
+    def publish(self, messages: Sequence[Due], producer: Producer | None = None) -> Sent:
+        """Send messages.
 
         Errors are logged, never raised: what did not leave stays due in the store.
         A broken connection ends the batch, a message that cannot be sent does not.
         """
-        left: list[str] = []
+        sent = Sent()
         try:
             with self._producer(producer) as sending:
-                left.extend(due.task_id for due in messages if self._sent(sending, due))
+                sent.epoch = _epoch(sending)
+                sent.task_ids.extend(due.task_id for due in messages if self._left(sending, due))
         except Exception as refused:  # noqa: BLE001 - any transport's error means: not sent
             self._drop()
             logger.warning(
                 "%d of %d messages could not be published, the sweeper will: %r",
-                len(messages) - len(left),
+                len(messages) - len(sent.task_ids),
                 len(messages),
                 refused,
             )
-        return left
+        return sent
 
-    def _sent(self, producer: Producer, due: Due) -> bool:
+    def _left(self, producer: Producer, due: Due) -> bool:
         broken = (*producer.connection.connection_errors, *producer.connection.channel_errors)
         try:
             self._send(producer, Message.loads(due.message), due.body, due.attempts)
@@ -72,10 +84,10 @@ class Publisher:
             return False
         return True
 
-    def epoch(self, producer: Producer | None = None) -> str:
-        """The broker's epoch, empty if it keeps none; ask before publishing, never after."""
+    def epoch(self) -> str:
+        """The broker's epoch now; empty if it keeps none or does not answer."""
         try:
-            with self._producer(producer) as sending:
+            with self._producer(None) as sending:
                 return _epoch(sending)
         except Exception as refused:  # noqa: BLE001 - any transport's error means: not known
             self._drop()
@@ -120,10 +132,18 @@ class Publisher:
         elif self._own:
             if self._connection is None:
                 self._connection = self._app.connection_for_write()
+            self._connect(self._connection)
             yield self._app.amqp.Producer(self._connection, auto_declare=False)
         else:
             with self._app.producer_pool.acquire(block=True) as pooled:
+                self._connect(pooled.connection)
                 yield pooled
+
+    def _connect(self, connection: Connection) -> None:
+        """Connect under the app's publish policy; kombu's own patience is a hundred tries."""
+        conf = self._app.conf
+        policy = conf.task_publish_retry_policy if conf.task_publish_retry else _ONE_TRY
+        connection.ensure_connection(**{n: v for n, v in policy.items() if n in _ONE_TRY})
 
     def _send(self, producer: Producer, message: Message, body: bytes, retries: int) -> None:
         conf = self._app.conf

@@ -130,14 +130,13 @@ class Sweeper:
         due = self._store.due(BATCH)
         if not due:
             return 0
-        epoch = self._publisher.epoch()
-        left = self._publisher.publish(due)
-        if left:
-            self._store.published(left, self._republish_after, epoch)
-        refused = [message.task_id for message in due if message.task_id not in set(left)]
+        sent = self._publisher.publish(due)
+        if sent.task_ids:
+            self._store.published(sent.task_ids, self._republish_after, sent.epoch)
+        refused = {message.task_id for message in due}.difference(sent.task_ids)
         if refused:
-            self._store.publish_again(refused, REFUSED_DELAY)
-        return len(left)
+            self._store.publish_again(sorted(refused), REFUSED_DELAY)
+        return len(sent.task_ids)
 
     def _prune(self) -> None:
         if self._passes % PRUNE_EVERY == 0:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from celery import Celery
 
     from celery_lease.lease import Lease
+    from celery_lease.publisher import Sent
 
 logger = logging.getLogger(__name__)
 
@@ -259,18 +260,18 @@ class _Publishing:
 
     def __call__(self) -> None:
         new, publisher = self._prepared.new, self._runtime.publisher
-        epoch = publisher.epoch(self.producer)
-        left = publisher.publish([Due(new.id, new.message, new.body, 0)], self.producer)
-        if left:
-            self._note(left, epoch)
-        if left and self._prepared.built.sent_event:
+        sent = publisher.publish([Due(new.id, new.message, new.body, 0)], self.producer)
+        if sent.task_ids:
+            self._note(sent)
+        if sent.task_ids and self._prepared.built.sent_event:
             publisher.announce(self._prepared.built.sent_event, self.producer)
 
-    def _note(self, left: list[str], epoch: str) -> None:
+    def _note(self, sent: Sent) -> None:
+        wait = self._prepared.options.republish_after
         try:
-            self._runtime.store.published(left, self._prepared.options.republish_after, epoch)
+            self._runtime.store.published(sent.task_ids, wait, sent.epoch)
         except LeaseError as down:
-            logger.warning("message of %s left but is not noted: %s", left[0], down)
+            logger.warning("message of %s left but is not noted: %s", sent.task_ids[0], down)
 
 
 def attempt_entered(request: Any) -> bool:
