@@ -7,13 +7,19 @@ DIARY, a folder in which each task leaves what it did.
 from __future__ import annotations
 
 import os
+import signal
 import time
-from typing import Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 from celery import Celery
 
-from celery_lease import LeasedTask, current_lease
+from celery_lease import LeasedTask, current_lease, signals
+from celery_lease.errors import Interrupt, StaleToken
 from tests.workers.diary import Diary
+
+if TYPE_CHECKING:
+    from celery_lease.lease import Lease
 
 app = Celery("leased", broker=os.environ["BROKER_URL"], backend=os.environ.get("RESULT_BACKEND"))
 app.conf.update(
@@ -75,3 +81,127 @@ def unstorable(name: str) -> object:
     """Return what JSON cannot hold."""
     _diary().write(name, 0)
     return object()
+
+
+# -- tasks under duress -------------------------------------------------------
+
+
+@app.task(base=LeasedTask, lease_backoff=[0.1], lease_max_attempts=2)
+def told(name: str, seconds: float = 60.0) -> str:
+    """As `hold`, and leave a line for the interrupt that ended it."""
+    try:
+        return hold.run(name, seconds)
+    except Interrupt as interrupt:
+        _diary().write(f"{name}:{type(interrupt).__name__}", current_lease().token)
+        raise
+
+
+@app.task(base=LeasedTask)
+def deaf(name: str) -> str:
+    """As `hold`, but return as if nothing had been said."""
+    with suppress(Interrupt):
+        return hold.run(name)
+    return f"{name}:{current_lease().attempt}"
+
+
+@app.task(base=LeasedTask, lease_max_attempts=2, lease_backoff=[0.1])
+def swallow(name: str) -> None:
+    """Go on for ever, whatever is raised."""
+    _diary().write(name, current_lease().token)
+    while not _diary().is_released(name):
+        with suppress(BaseException):
+            _wait_until(lambda: _diary().is_released(name), 60.0)
+
+
+@app.task(base=LeasedTask, lease_max_attempts=2, lease_backoff=[0.1])
+def stuck(name: str, seconds: float) -> None:
+    """Stay in one call to C, where no interrupt reaches."""
+    _diary().write(name, current_lease().token)
+    time.sleep(seconds)
+    _diary().write(f"{name}:end", current_lease().token)
+
+
+@app.task(base=LeasedTask)
+def busy(name: str, seconds: float) -> None:
+    """Keep the interpreter busy in Python."""
+    _diary().write(name, current_lease().token)
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        sum(range(100))
+    _diary().write(f"{name}:end", current_lease().token)
+
+
+@app.task(base=LeasedTask)
+def shielded(name: str, *, by_commit: bool = False) -> None:
+    """Leave a line when the lease is lost behind a shield, and another when it opens."""
+    lease = current_lease()
+    shield = lease.commit() if by_commit else lease.shield()
+    try:
+        with shield:
+            _diary().write(name, lease.token)
+            _wait_until(lambda: lease.lost, 60.0)
+            _diary().write(f"{name}:held back", lease.token)
+    except (Interrupt, StaleToken) as raised:
+        _diary().write(f"{name}:{type(raised).__name__}", lease.token)
+        raise
+
+
+@app.task(base=LeasedTask)
+def check(name: str) -> None:
+    """Ask the lease again and again; leave a line for what it says before and at the end."""
+    lease = current_lease()
+    _diary().write(f"{name}:{lease.lost}:{2 < lease.remaining() <= 3}", lease.token)
+    try:
+        with lease.shield():
+            _wait_until(lambda: _checked(lease), 60.0)
+    except Interrupt as interrupt:
+        _diary().write(f"{name}:{type(interrupt).__name__}:{lease.lost}", lease.token)
+        raise
+
+
+def _checked(lease: Lease) -> bool:
+    lease.check()
+    return False
+
+
+@app.task(base=LeasedTask, lease_max_attempts=3, lease_backoff=[0.1])
+def kill_oneself(name: str) -> None:
+    """Take the pool's process down."""
+    _diary().write(name, current_lease().token)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@app.task(base=LeasedTask, lease_max_attempts=2, lease_backoff=[0.1], time_limit=1)
+def overlong(name: str) -> None:
+    """Run into Celery's hard time limit."""
+    hold.run(name)
+
+
+@app.task(base=LeasedTask)
+def effect(name: str) -> str:
+    """Write a row of one's own and stay in the transaction until released."""
+    from django.contrib.auth.models import Group
+
+    lease = current_lease()
+    try:
+        with lease.commit() as done:
+            Group.objects.create(name=f"{name}:{lease.attempt}")
+            done.result = hold.run(name)
+    except StaleToken:
+        _diary().write(f"{name}:StaleToken", lease.token)
+        raise
+    return done.result
+
+
+@app.task(base=LeasedTask)
+def linger(name: str) -> str:
+    """Return at once; the hand-over waits for `Diary.release(name)`."""
+    return note.run(name)
+
+
+@signals.job_succeeded.connect
+def _linger(sender: Any, job: Any, **_: Any) -> None:
+    if sender.name == linger.name:
+        name = f"handover-{job.id}"
+        _diary().write(name, job.token)
+        _wait_until(lambda: _diary().is_released(name), 60.0)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -47,8 +48,17 @@ class Project:
 
     def worker(self, **options: Any) -> AbstractContextManager[Worker]:
         """A worker of this project; see `running_worker`."""
-        queues = (self.env["QUEUE"],)
-        return running_worker(APP, env=self.env, queues=queues, **options)
+        options = {"queues": (self.env["QUEUE"],), **options}
+        return running_worker(APP, env=self.env, **options)
+
+    @contextmanager
+    def workers(self, *each: dict[str, Any]) -> Iterator[list[Worker]]:
+        """Several workers, started side by side; one per dictionary of options."""
+        with ExitStack() as stack, ThreadPoolExecutor(len(each)) as starting:
+            entered = [
+                starting.submit(stack.enter_context, self.worker(**options)) for options in each
+            ]
+            yield [worker.result() for worker in entered]
 
     def job(self, task_id: str) -> Job:
         job = self.store.get(task_id)
