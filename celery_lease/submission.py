@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from celery.app.task import get_actual_ignore_result
 from celery.backends.base import DisabledBackend
 from celery.utils.time import maybe_iso8601, maybe_make_aware
 
@@ -107,12 +106,18 @@ def from_request(task: LeasedTask, request: Any) -> Prepared:
         for name, value in request.as_execution_options().items()
         if value is not None and name != "task_id"
     }
-    sending["ignore_result"] = get_actual_ignore_result(task, request)
+    sending["ignore_result"] = _ignores_result(task, request)
     sending["headers"] = {k: v for k, v in (request.headers or {}).items() if k != HEADER}
     sending.update(_route(request.delivery_info or {}))
     sending.update(overrides_of(request))
     call = Call(tuple(request.args or ()), dict(request.kwargs or {}), request.id, sending)
     return prepare(task, call)
+
+
+def _ignores_result(task: LeasedTask, request: Any) -> bool | None:
+    """The message's own word; the class attribute of Celery's request says nothing."""
+    own: bool | None = vars(request).get("ignore_result")
+    return task.ignore_result if own is None else own
 
 
 def overrides_of(request: Any) -> dict[str, Any]:
