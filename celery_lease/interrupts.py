@@ -60,14 +60,18 @@ class InterruptGate:
         with self._mutex:
             self._shields += 1
 
-    def open(self) -> None:
-        """End the innermost `close`; raises what was held back when it was the last."""
+    def open(self, *, told: bool = False) -> None:
+        """End the innermost `close`; raises what was held back when it was the last.
+
+        Args:
+            told: The body learns of it by another exception already, so raise nothing.
+        """
         with self._mutex:
             self._shields -= 1
             held_back = None
             if self._asked and self._armed and not self._shields and not self._delivered:
                 self._delivered = True
-                held_back = self._asked
+                held_back = None if told else self._asked
         if held_back is not None:
             raise held_back
 

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
-from celery_lease.errors import Deferred, Interrupt, LeaseLost
+from celery_lease.errors import Deferred, Interrupt, LeaseLost, StaleToken
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,8 @@ class Gate(Protocol):
     def close(self) -> None:
         """Hold interrupts back; may be nested."""
 
-    def open(self) -> None:
-        """End the innermost `close`; raises what was held back when it was the last."""
+    def open(self, *, told: bool = False) -> None:
+        """End the innermost `close`; raises what was held back, unless `told` already."""
 
 
 CommitOpener = Callable[[Grant], AbstractContextManager[Done]]
@@ -149,10 +149,15 @@ class Lease:
     def shield(self) -> Iterator[None]:
         """Hold interrupts back until the block ends."""
         self._gate.close()
+        told = False
         try:
             yield
+        except StaleToken:
+            # Says more than a held back `LeaseLost`, and must not be hidden by it.
+            told = True
+            raise
         finally:
-            self._gate.open()
+            self._gate.open(told=told)
 
     @contextmanager
     def commit(self) -> Iterator[Done]:

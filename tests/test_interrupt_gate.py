@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from contextlib import contextmanager
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 from celery import Celery
 
 from celery_lease import LeasedTask, current_lease
-from celery_lease.errors import Interrupt, LeaseLost, WorkerStopping
+from celery_lease.errors import Interrupt, LeaseLost, StaleToken, WorkerStopping
 from celery_lease.interrupts import InterruptGate
+from celery_lease.lease import Grant, Lease, Terms
 from celery_lease.runtime import runtimes_of
 
 if TYPE_CHECKING:
@@ -177,3 +179,30 @@ def test_nested_shields_let_it_through_at_the_last() -> None:
     with pytest.raises(LeaseLost):
         gate.open()
     gate.disarm()
+
+
+def test_a_stale_token_is_not_hidden_by_the_interrupt_that_was_held_back() -> None:
+    gate = InterruptGate()
+    gate.arm()
+    with pytest.raises(StaleToken), _lease(gate).shield():
+        gate.ask(LeaseLost)
+        raise StaleToken
+    gate.disarm()
+
+
+def _no_commit(grant: Grant) -> NoReturn:
+    raise AssertionError(grant)
+
+
+def _lease(gate: InterruptGate) -> Lease:
+    terms = Terms(
+        grant=Grant("job", 1, "owner", ttl=3.0, attempt=1, task_id="job"),
+        task="task",
+        key=None,
+        tenant="",
+        max_attempts=1,
+        checkpoint=None,
+        monotonic=time.monotonic,
+        save_checkpoint=lambda _grant, _text: None,
+    )
+    return Lease(terms, gate, _no_commit)
