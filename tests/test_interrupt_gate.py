@@ -184,10 +184,15 @@ def test_nested_shields_let_it_through_at_the_last() -> None:
 def test_a_stale_token_is_not_hidden_by_the_interrupt_that_was_held_back() -> None:
     gate = InterruptGate()
     gate.arm()
-    with pytest.raises(StaleToken), _lease(gate).shield():
+    with pytest.raises(StaleToken):
+        _refused(_lease(gate), gate)
+    gate.disarm()
+
+
+def _refused(lease: Lease, gate: InterruptGate) -> None:
+    with lease.shield():
         gate.ask(LeaseLost)
         raise StaleToken
-    gate.disarm()
 
 
 def _no_commit(grant: Grant) -> NoReturn:
