@@ -20,11 +20,11 @@ from celery_lease.holdings import Holding
 from celery_lease.interrupts import InterruptGate
 from celery_lease.job import Claim, Claimed, Gone, Job, OtherTask, Unsettled
 from celery_lease.lease import Grant, Lease, Terms
-from celery_lease.message import to_text
 from celery_lease.outcome import Interrupted, Outcome, outcome_of
 from celery_lease.owner import owner
 from celery_lease.policy import overridden
 from celery_lease.reporting import Reporter
+from celery_lease.results import storable
 from celery_lease.runtime import runtime_of
 from celery_lease.submission import overrides_of
 
@@ -136,7 +136,11 @@ class Attempt:
         )
 
     def _open_commit(self, grant: Grant) -> Any:
-        return self.runtime.store.commit(grant, to_text)
+        return self.runtime.store.commit(grant, self._encoded, self.lease.remaining())
+
+    def _encoded(self, result: object) -> str:
+        text, _ = storable(self.task.name, self.task_id, result)
+        return text or "null"
 
     def _execute(self, job: Job, body: Body) -> Any:
         lease = self.lease

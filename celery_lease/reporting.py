@@ -125,7 +125,8 @@ class Reporter:
             self._attempt.let_go()
             raise outcome.exc
         if done.result is not None or not isinstance(outcome, Returned):
-            return done.result
+            # As it was recorded: its repr where JSON cannot hold it.
+            return storable(self._task.name, self._grant.job_id, done.result)[1]
         return self._amended(outcome.value)
 
     def _committed_job(self) -> Job:

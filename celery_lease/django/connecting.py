@@ -33,7 +33,7 @@ def own_transaction(connection: BaseDatabaseWrapper, timeout: float) -> Iterator
                 yield
         else:
             connect(connection, timeout)
-            with _writing_at_once(connection, timeout), transaction.atomic(using=connection.alias):
+            with writing_at_once(connection, timeout), transaction.atomic(using=connection.alias):
                 yield
 
 
@@ -66,9 +66,10 @@ def connect(connection: BaseDatabaseWrapper, timeout: float) -> None:
         connection.settings_dict = settings
 
 
-def _writing_at_once(
+def writing_at_once(
     connection: BaseDatabaseWrapper, timeout: float
 ) -> AbstractContextManager[None]:
+    """On SQLite transactions begin as writers, and wait at most `timeout` seconds for it."""
     return _immediate(connection, timeout) if connection.vendor == "sqlite" else nullcontext()
 
 

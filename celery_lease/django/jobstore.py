@@ -18,6 +18,7 @@ from celery_lease.django import (
     taking,
 )
 from celery_lease.django.clock import read_clock
+from celery_lease.django.commit import committing
 from celery_lease.django.connecting import explained, own_transaction
 from celery_lease.django.finding import find
 from celery_lease.django.step import Moved, Step
@@ -35,7 +36,7 @@ from celery_lease.job import (
     Renewal,
     Submitted,
 )
-from celery_lease.stores.base import JobStore, Replacement
+from celery_lease.stores.base import Done, JobStore, Replacement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -161,6 +162,14 @@ class DjangoStore(JobStore):
         with self._step() as step:
             ending.refused(step, grant, what)
 
+    @contextmanager
+    def commit(
+        self, grant: Grant, encode: Callable[[object], str], trust: float | None = None
+    ) -> Iterator[Done]:
+        limit = grant.ttl if trust is None else trust
+        with self._refusing(grant, "commit"), committing(self.using, grant, encode, limit) as done:
+            yield done
+
     # -- sweeping and operating -------------------------------------------
 
     def expire(self, limit: int) -> list[Expired]:
@@ -267,10 +276,15 @@ class DjangoStore(JobStore):
     @contextmanager
     def _fenced(self, grant: Grant, what: str) -> Iterator[Step]:
         """A step that is refused, and the refusal recorded, for a holder of an old token."""
+        with self._refusing(grant, what), self._step() as step:
+            yield step
+
+    @contextmanager
+    def _refusing(self, grant: Grant, what: str) -> Iterator[None]:
         try:
-            with self._step() as step:
-                yield step
+            yield
         except Moved:
+            # On the same connection, right after the rollback.
             self.refused(grant, what)
             raise StaleToken(
                 f"{what} of job {grant.job_id} with old token {grant.token} was refused"

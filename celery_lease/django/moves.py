@@ -18,17 +18,20 @@ def end(
 ) -> None:
     """End a job; it writes no submission, `due` finds those that joined."""
     step.record(job, kind, **details)
+    step.move(job, **ended(step, job, state), **changes)
+
+
+def ended(step: Step, job: Job, state: State) -> dict[str, Any]:
+    """What an end changes, whichever it is."""
     kept_for = timedelta(microseconds=job.kept_for)
-    step.move(
-        job,
-        state=state,
-        completed_at=step.now,
-        keep_until=max(job.keep_until, step.now + kept_for),
-        next_publish_at=step.now if job.hands_over else None,
-        handed_out=False,
-        settled_at=job.settled_at if job.hands_over else step.now,
-        **changes,
-    )
+    return {
+        "state": state,
+        "completed_at": step.now,
+        "keep_until": max(job.keep_until, step.now + kept_for),
+        "next_publish_at": step.now if job.hands_over else None,
+        "handed_out": False,
+        "settled_at": job.settled_at if job.hands_over else step.now,
+    }
 
 
 def back_to_pending(step: Step, job: Job) -> None:

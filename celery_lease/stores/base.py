@@ -179,8 +179,13 @@ class JobStore(ABC):
     def refused(self, grant: Grant, what: str) -> None:
         """Record that a stale holder's `what` was refused."""
 
-    def commit(self, grant: Grant, encode: Callable[[object], str]) -> AbstractContextManager[Done]:
+    def commit(
+        self, grant: Grant, encode: Callable[[object], str], trust: float | None = None
+    ) -> AbstractContextManager[Done]:
         """One transaction of the caller's writes and the job's success.
+
+        `trust` is how many seconds the holder may still trust its lease: a
+        transaction that is silent for longer is ended by the database, if it can.
 
         Here without a transaction, for stores that have none: the success is
         written when the block ends, and refused for a stale holder.
@@ -188,6 +193,7 @@ class JobStore(ABC):
         Raises:
             StaleToken: The job is not running under this grant; nothing was written.
         """
+        del trust
         return self._plain_commit(grant, encode)
 
     @contextmanager
