@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import importlib
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from celery_lease.errors import ConfigurationError
-from celery_lease.stores.base import JobStore
+
+if TYPE_CHECKING:
+    from celery_lease.stores.base import JobStore
 
 #: Scheme to `module:factory`; a factory takes the URL.
 SCHEMES = {

@@ -9,9 +9,9 @@ refused with `StaleToken` and recorded as `stale_write_refused`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from celery_lease.job import (
     Claim,
@@ -26,7 +26,11 @@ from celery_lease.job import (
     State,
     Submitted,
 )
-from celery_lease.lease import Grant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from celery_lease.lease import Grant
 
 #: Seconds within which the one who was handed a message must have published it;
 #: after that, another one is handed it.
@@ -81,7 +85,7 @@ class JobStore(ABC):
     def published(self, task_ids: Sequence[str], republish_after: float, epoch: str = "") -> None:
         """Note that messages left.
 
-        They are presumed lost after `republish_after` × 2ⁿ seconds, n counted per
+        They are presumed lost after `republish_after` * 2 ** n seconds, n counted per
         submission, or when the broker's `epoch` changes. A note that comes after the
         job has moved on is out of date and changes nothing.
         """
@@ -262,6 +266,7 @@ class JobStore(ABC):
     def events(self, job_id: str, limit: int = 1000) -> list[Event]:
         """The job's record, oldest first."""
 
+    @abstractmethod
     def close(self) -> None:
         """Give back what the calling thread holds open."""
 

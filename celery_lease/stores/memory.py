@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from celery_lease.clock import Clock, SystemClock, next_token
@@ -39,6 +38,9 @@ from celery_lease.job import (
 )
 from celery_lease.lease import Grant
 from celery_lease.stores.base import PUBLISH_HOLD, JobStore, Replacement, backoff_of_publishing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
 
 
 @dataclass
@@ -284,13 +286,13 @@ class MemoryStore(JobStore):
                 return OtherTask(self._jobs[job_id].job.task)
             lease = self._leases.get(job_id)
             if lease and lease.expires_at > now:
-                return self._held(task_id, handover, lease)
+                return self._held(handover, lease)
             if lease:
                 self._expire(job_id, Kind.LEASE_EXPIRED)
             self._cancel_expired(job_id, now)
             return self._claim_free(task_id, owner, ttl)
 
-    def _held(self, task_id: str, handover: _Handover, lease: _Lease) -> Claim:
+    def _held(self, handover: _Handover, lease: _Lease) -> Claim:
         job = self._job(handover.job_id)
         if job.terminal and handover.settled_at is not None:
             return Finished(job)
@@ -592,6 +594,9 @@ class MemoryStore(JobStore):
         with self._mutex:
             kept = self._jobs.get(job_id)
             return list(kept.events[:limit]) if kept else []
+
+    def close(self) -> None:
+        """Nothing is open."""
 
     # -- shared steps ------------------------------------------------------
 

@@ -121,7 +121,9 @@ MUTANTS = [
         "return not (lease and lease.expires_at > now)",
         "test_a_settled_outcome_is_never_due",
     ),
-    Mutant("self.next_publish_at = now + PUBLISH_HOLD", "pass", "test_due_holds_what_it_handed_out"),
+    Mutant(
+        "self.next_publish_at = now + PUBLISH_HOLD", "pass", "test_due_holds_what_it_handed_out"
+    ),
     Mutant(
         "if handover and handover.handed_out:",
         "if handover:",

@@ -1,5 +1,4 @@
 """What `claim` answers, and what it counts."""
-# ruff: noqa: D102, PLR2004, S101 - tests: a name tells what, a literal is the expectation.
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """How attempts end: succeed, fail, release, and what is kept on the way."""
-# ruff: noqa: D102, PLR2004, S101 - tests: a name tells what, a literal is the expectation.
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """How jobs are taken from holders whose lease has ended."""
-# ruff: noqa: D102, PLR2004, S101 - tests: a name tells what, a literal is the expectation.
 
 from __future__ import annotations
 

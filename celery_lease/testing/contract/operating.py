@@ -1,5 +1,4 @@
 """What operators do and see: cancel, replay, workers, counts."""
-# ruff: noqa: D102, S101 - tests: their names tell what.
 
 from __future__ import annotations
 

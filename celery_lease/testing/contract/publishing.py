@@ -1,5 +1,4 @@
 """When messages are published, and when they are presumed lost."""
-# ruff: noqa: D102, S101 - tests: their names tell what.
 
 from __future__ import annotations
 

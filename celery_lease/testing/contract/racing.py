@@ -1,5 +1,4 @@
 """What holds when callers arrive at the same moment; real threads, no luck needed to pass."""
-# ruff: noqa: D102, S101 - tests: their names tell what.
 
 from __future__ import annotations
 

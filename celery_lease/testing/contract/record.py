@@ -1,5 +1,4 @@
 """The record of a job: its events, and that every change of state is an allowed one."""
-# ruff: noqa: D102, S101 - tests: their names tell what.
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """What `renew` extends, and what it never revives."""
-# ruff: noqa: D102, S101 - tests: their names tell what.
 
 from __future__ import annotations
 

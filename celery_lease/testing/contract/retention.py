@@ -1,5 +1,4 @@
 """How long ended jobs are kept."""
-# ruff: noqa: D102, S101 - tests: their names tell what.
 
 from __future__ import annotations
 

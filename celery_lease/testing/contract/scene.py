@@ -1,5 +1,4 @@
 """Short ways to bring a store into a position, and to look at it."""
-# ruff: noqa: S101 - a contract asserts, in its preparations too.
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """When an outcome counts as handed out, for each submission on its own."""
-# ruff: noqa: D102, S101 - tests: their names tell what.
 
 from __future__ import annotations
 

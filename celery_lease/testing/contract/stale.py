@@ -1,5 +1,4 @@
 """Who no longer holds a job writes nothing, is told, and is recorded."""
-# ruff: noqa: D102, S101 - tests: their names tell what.
 
 from __future__ import annotations
 

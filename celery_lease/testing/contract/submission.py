@@ -1,5 +1,4 @@
 """What `submit` records, joins and refuses."""
-# ruff: noqa: D102, S101 - tests: their names tell what.
 
 from __future__ import annotations
 
