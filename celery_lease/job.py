@@ -181,31 +181,60 @@ class Job:
     key: str | None
     tenant: str
     arguments: str
-    attempts: int
     max_attempts: int
-    token: int
-    owner: str
-    available_at: float
-    expires_at: float | None
-    lease_until: float | None
-    next_publish_at: float | None
-    publish_count: int
-    result: str | None
-    failure: Failure | None
-    checkpoint: str | None
-    created_at: float
-    updated_at: float
-    started_at: float | None
-    completed_at: float | None
-    settled_at: float | None
-    settle_attempts: int
     hands_over: bool
     audit: str
+    available_at: float
+    expires_at: float | None
+    created_at: float
+    updated_at: float
+    attempts: int = 0
+    token: int = 0
+    owner: str = ""
+    lease_until: float | None = None
+    next_publish_at: float | None = None
+    publish_count: int = 0
+    result: str | None = None
+    failure: Failure | None = None
+    checkpoint: str | None = None
+    started_at: float | None = None
+    completed_at: float | None = None
+    settled_at: float | None = None
+    settle_attempts: int = 0
+
+    @classmethod
+    def of(cls, new: NewJob, now: float) -> Job:
+        """The job a submission makes at that time."""
+        shared = {name: getattr(new, name) for name in _KEPT_AS_SUBMITTED}
+        return cls(
+            state=State.PENDING,
+            available_at=now + new.delay,
+            expires_at=None if new.expires_in is None else now + new.expires_in,
+            created_at=now,
+            updated_at=now,
+            **shared,
+        )
 
     @property
     def terminal(self) -> bool:
         """Whether the job has ended."""
         return self.state in TERMINAL
+
+
+_KEPT_AS_SUBMITTED = (
+    "id",
+    "task",
+    "message",
+    "body",
+    "fingerprint",
+    "queue",
+    "key",
+    "tenant",
+    "arguments",
+    "max_attempts",
+    "hands_over",
+    "audit",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The reference store: plain dictionaries under one mutex, no thread.
 
 It is the specification the other stores are held to, and serves tests that
-need no server.
+need no server. One file, long as it is: it is read beside `base.py`, verb by verb.
 """
 
 from __future__ import annotations
@@ -144,43 +144,10 @@ class MemoryStore(JobStore):
 
     def _create(self, new: NewJob) -> Submitted:
         now = self.clock.wall()
-        available = now + new.delay
-        publish_at = available if new.delay > 0 else now + PUBLISH_HOLD
-        job = Job(
-            id=new.id,
-            task=new.task,
-            state=State.PENDING,
-            message=new.message,
-            body=new.body,
-            fingerprint=new.fingerprint,
-            queue=new.queue,
-            key=new.key,
-            tenant=new.tenant,
-            arguments=new.arguments,
-            attempts=0,
-            max_attempts=new.max_attempts,
-            token=0,
-            owner="",
-            available_at=available,
-            expires_at=None if new.expires_in is None else now + new.expires_in,
-            lease_until=None,
-            next_publish_at=publish_at,
-            publish_count=0,
-            result=None,
-            failure=None,
-            checkpoint=None,
-            created_at=now,
-            updated_at=now,
-            started_at=None,
-            completed_at=None,
-            settled_at=None,
-            settle_attempts=0,
-            hands_over=new.hands_over,
-            audit=new.audit,
-        )
-        self._jobs[new.id] = _Kept(job, new.kept_for, available + new.kept_for)
+        job = Job.of(new, now)
+        self._jobs[new.id] = _Kept(job, new.kept_for, job.available_at + new.kept_for)
         self._handovers[new.id] = _Handover(
-            new.id, new.message, new.body, new.hands_over, publish_at
+            new.id, new.message, new.body, new.hands_over, job.available_at
         )
         if new.delay <= 0:
             self._handovers[new.id].hand_out(now)
