@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from typing import TYPE_CHECKING
 
 from celery_lease import signals
@@ -52,7 +51,7 @@ class Sweeper:
         self._republish_after = republish_after
         self._bell = Bell()
         self._stopping = False
-        self._stopped = threading.Event()
+        self._stopped = Bell()
         self._passes = 0
 
     def start(self) -> None:
@@ -71,7 +70,7 @@ class Sweeper:
                 self._bell.wait(self._sweep_safely())
             self._leave()
         finally:
-            self._stopped.set()
+            self._stopped.ring()
 
     def _sweep_safely(self) -> float:
         try:
