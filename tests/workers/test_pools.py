@@ -27,9 +27,9 @@ def all_pools(project: Project) -> Iterator[None]:
 
 
 @contextmanager
-def sibling(project: Project) -> Iterator[None]:
+def sibling(project: Project, slots: int = len(POOLS)) -> Iterator[None]:
     """A worker that could take the jobs of all the others."""
-    with project.worker(pool="threads", concurrency=len(POOLS), queues=POOLS):
+    with project.worker(pool="threads", concurrency=slots, queues=POOLS):
         yield
 
 
