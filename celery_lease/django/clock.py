@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from django.db.backends.base.base import BaseDatabaseWrapper
-    from django.db.models.expressions import Combinable
+    from django.db.models.expressions import Combinable, CombinedExpression
     from django.db.models.sql.compiler import SQLCompiler
 
 # Not now(), which stands still in a transaction.
@@ -26,20 +26,23 @@ class Clock(Func):
 
     output_field = MomentField()
 
-    def as_sql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **_: Any) -> Any:
+    def as_sql(
+        self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, *_: Any, **__: Any
+    ) -> tuple[str, Any]:
         """Refuse a database whose clock nobody has chosen."""
+        del compiler
         raise NotSupportedError(f"celery-lease does not know the clock of {connection.vendor}")
 
-    def as_postgresql(self, *_: Any, **__: Any) -> tuple[str, list[Any]]:
+    def as_postgresql(self, *_: Any, **__: Any) -> tuple[str, Any]:
         """Ask the server."""
         return _POSTGRESQL, []
 
-    def as_sqlite(self, *_: Any, **__: Any) -> tuple[str, list[Any]]:
+    def as_sqlite(self, *_: Any, **__: Any) -> tuple[str, Any]:
         """Ask this host: whoever shares the file shares the host."""
         return "%s", [_host_microseconds()]
 
 
-def plus(time: Combinable, wait: timedelta) -> ExpressionWrapper:
+def plus(time: Combinable, wait: timedelta) -> ExpressionWrapper[CombinedExpression]:
     """`time` and `wait`, computed in the statement."""
     distance = Value(as_microseconds(wait), output_field=BigIntegerField())
     return ExpressionWrapper(time + distance, output_field=MomentField())

@@ -6,7 +6,7 @@ import math
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from django.db import DatabaseError, InterfaceError, OperationalError, ProgrammingError, transaction
+from django.db import Error, InterfaceError, OperationalError, ProgrammingError, transaction
 
 from celery_lease.errors import (
     ConfigurationError,
@@ -92,7 +92,7 @@ def _wait_at_most(connection: Any, seconds: float) -> None:
         connection.connection.execute(f"PRAGMA busy_timeout = {int(seconds * 1000)}")
 
 
-def _explain(connection: BaseDatabaseWrapper, error: DatabaseError) -> LeaseError | None:
+def _explain(connection: BaseDatabaseWrapper, error: Error) -> LeaseError | None:
     if _lacks_table(error):
         return ConfigurationError(
             f"the tables of celery_lease in database {connection.alias!r} are missing or of "
@@ -108,11 +108,11 @@ def _explain(connection: BaseDatabaseWrapper, error: DatabaseError) -> LeaseErro
     return StoreUnavailable(f"the job store in database {connection.alias!r} failed: {error}")
 
 
-def _lacks_table(error: DatabaseError) -> bool:
+def _lacks_table(error: Error) -> bool:
     code = getattr(error.__cause__, "sqlstate", None)
     return code in _NO_TABLE or str(error).startswith(("no such table", "no such column"))
 
 
-def _refused_upgrade(connection: Any, error: DatabaseError) -> bool:
+def _refused_upgrade(connection: Any, error: Error) -> bool:
     deferred = connection.vendor == "sqlite" and connection.transaction_mode in (None, "DEFERRED")
     return deferred and "database is locked" in str(error)

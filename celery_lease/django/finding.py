@@ -37,5 +37,7 @@ def find(step: Step, task_id: str) -> Found | None:
         return Found(job, None)
     # A statement of its own: an OR with a subquery would read the whole table.
     submission = step.submissions.filter(pk=task_id).first()
-    job = submission and step.jobs.with_lease().filter(pk=submission.job_id).first()
+    if submission is None:
+        return None
+    job = step.jobs.with_lease().filter(pk=submission.job_id).first()
     return Found(job, submission) if job else None

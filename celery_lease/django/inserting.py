@@ -27,7 +27,7 @@ def insert_new(rows: Sequence[Model], using: str) -> set[str]:
         return set()
     meta = type(rows[0])._meta  # noqa: SLF001  # Django's documented API
     query = InsertQuery(type(rows[0]), on_conflict=OnConflict.IGNORE)
-    query.insert_values(meta.concrete_fields, rows)
+    query.insert_values(meta.concrete_fields, list(rows))
     compiler = query.get_compiler(using)
     compiler.returning_fields = [meta.pk]
     ((statement, parameters),) = compiler.as_sql()

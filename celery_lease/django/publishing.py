@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from django.db.models import Case, Exists, F, OuterRef, Q, Subquery, Value, When
+from django.db.models import Case, Exists, F, OuterRef, Q, Value, When
 
 from celery_lease.django.fields import MomentField
 from celery_lease.job import TERMINAL, Due, State
@@ -66,7 +66,7 @@ def _submissions(step: Step, at: datetime | OuterRef) -> SubmissionQuerySet:
     live = Exists(step.leases.filter(pk=OuterRef("job_id"), expires_at__gt=at))
     return (
         step.submissions.filter(Exists(job.filter(state__in=TERMINAL)), ~live, settled_at=None)
-        .annotate(attempts=Subquery(job.values("attempts")))
+        .with_attempts()
         .only("message", "body", "next_publish_at")
     )
 

@@ -14,6 +14,8 @@ from celery_lease.job import Kind, Renewal
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from django.db.models.expressions import CombinedExpression
+
     from celery_lease.django.step import Step
     from celery_lease.lease import Grant
 
@@ -38,12 +40,12 @@ def renew(step: Step, grants: Sequence[Grant]) -> Renewal:
     return Renewal(lost=frozenset(g for g in grants if (g.job_id, g.token, g.owner) in by_lease))
 
 
-def _until(grants: Sequence[Grant]) -> ExpressionWrapper:
+def _until(grants: Sequence[Grant]) -> ExpressionWrapper[CombinedExpression]:
     lasts = {grant.job_id: _duration(grant.ttl) for grant in grants}
     first, *others = set(lasts.values())
-    ttl = Value(first, output_field=BigIntegerField())
+    ttl: Value | Case = Value(first, output_field=BigIntegerField())
     if others:
-        cases = [When(job=job_id, then=Value(ttl)) for job_id, ttl in lasts.items()]
+        cases = [When(job=job_id, then=Value(last)) for job_id, last in lasts.items()]
         ttl = Case(*cases, output_field=BigIntegerField())
     return ExpressionWrapper(Clock() + ttl, output_field=MomentField())
 

@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from celery_lease.django.models import Job, JobEvent, JobLease, Submission, Worker
-from celery_lease.job import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,9 +17,11 @@ if TYPE_CHECKING:
 
     from celery_lease.django.models.job import JobQuerySet
     from celery_lease.django.models.lease import JobLeaseQuerySet
+    from celery_lease.django.models.submission import SubmissionQuerySet
+    from celery_lease.job import Kind
 
 
-class Moved(Exception):  # noqa: N818  # no error: the step starts again, or its caller is stale
+class Moved(Exception):
     """What a write expected to find is no longer so; nothing of the step may stay."""
 
 
@@ -49,7 +50,7 @@ class Step:
         return JobLease.objects.using(self.using)
 
     @property
-    def submissions(self) -> QuerySet[Submission]:
+    def submissions(self) -> SubmissionQuerySet:
         """All submissions that joined a job."""
         return Submission.objects.using(self.using)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from django.db.models import F, Q
+from django.db.models import Q
 
 from celery_lease.django.clock import as_microseconds
 from celery_lease.django.inserting import insert_new
@@ -88,10 +88,10 @@ def _known(step: Step, new_jobs: Sequence[NewJob]) -> _Known:
     for new in new_jobs:
         if new.key:
             wanted |= Q(task=new.task, key=new.key)
-    own = step.jobs.filter(wanted).with_lease().annotate(through=F("id"))
-    joined = step.jobs.filter(submissions__pk__in=ids).with_lease()
+    own = step.jobs.filter(wanted).with_lease().with_task_id("id")
+    joined = step.jobs.filter(submissions__pk__in=ids).with_lease().with_task_id("submissions__pk")
     known = _Known()
-    for job in own.union(joined.annotate(through=F("submissions__pk")), all=True):
+    for job in own.union(joined, all=True):
         known.add(job, job.through)
     return known
 

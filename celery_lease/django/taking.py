@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 def expire(step: Step, limit: int) -> list[Expired]:
     """Take jobs whose lease has ended."""
     leases = step.leases.ended().order_by("expires_at").free()[:limit]
-    return take(step, leases, Kind.LEASE_EXPIRED)
+    return take(step, list(leases), Kind.LEASE_EXPIRED)
 
 
 def expire_owner(step: Step, owner: str, reason: str) -> list[Expired]:
     """Take all jobs of a dead holder."""
     leases = step.leases.filter(owner=owner).free()
-    return take(step, leases, Kind.FORCE_EXPIRED, reason)
+    return take(step, list(leases), Kind.FORCE_EXPIRED, reason)
 
 
 def take(step: Step, locked: Sequence[JobLease], kind: Kind, reason: str = "") -> list[Expired]:

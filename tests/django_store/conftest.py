@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def store(database: TestDatabase, django_db_blocker: DjangoDbBlocker) -> Iterator[DjangoStore]:
+def store(
+    database: TestDatabase,  # noqa: ARG001  # only has to be there: it is the default
+    django_db_blocker: DjangoDbBlocker,
+) -> Iterator[DjangoStore]:
     """A store in an empty database of its own, once per engine."""
     with django_db_blocker.unblock():
         store = open_store("django://default", timeout=5.0)

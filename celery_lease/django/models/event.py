@@ -32,7 +32,9 @@ class JobEvent(models.Model):
     details = models.TextField(default="{}")
 
     class Meta:
-        indexes = [models.Index(fields=["job", "id"], name="lease_event_job")]
+        """Events are read by job, in the order in which they were written."""
+
+        indexes = (models.Index(fields=["job", "id"], name="lease_event_job"),)
 
     def __str__(self) -> str:
         return f"{self.kind} of {self.job_id}"

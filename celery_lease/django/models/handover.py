@@ -27,4 +27,6 @@ class Handover(models.Model):
     settle_attempts = models.PositiveIntegerField(default=0)
 
     class Meta:
+        """Columns of two tables; each names its own indexes."""
+
         abstract = True

@@ -35,6 +35,10 @@ class JobQuerySet(Lockable["Job"]):
         """The jobs, each with `lease_until`."""
         return self.annotate(lease_until=models.F("lease__expires_at"))
 
+    def with_task_id(self, path: str) -> Self:
+        """The jobs, each with the task id at `path` that leads to it."""
+        return self.annotate(through=models.F(path))
+
 
 class Job(Handover):
     """A durable record of one operation; it is also the submission that made it."""
@@ -70,22 +74,25 @@ class Job(Handover):
 
     #: Expiry of the lease row, as `with_lease` read it; it may be over.
     lease_until: datetime | None = None
+    #: The task id that leads to it, as `with_task_id` read it.
+    through: str = ""
 
     objects = JobQuerySet.as_manager()
 
     class Meta:
-        constraints = [
+        """An index for every question; none is partial, because MariaDB has no such indexes."""
+
+        constraints = (
             # A job without a key is not held to it: nulls differ from each other.
             models.UniqueConstraint(fields=["task", "key"], name="lease_job_operation_key"),
-        ]
-        # None is partial, because MariaDB has no partial indexes.
-        indexes = [
+        )
+        indexes = (
             models.Index(fields=["next_publish_at"], name="lease_job_next_publish"),
             models.Index(fields=["state", "available_at"], name="lease_job_state"),
             models.Index(fields=["keep_until"], name="lease_job_keep_until"),
             models.Index(fields=["-created_at"], name="lease_job_created"),
             models.Index(fields=["published_epoch"], name="lease_job_epoch"),
-        ]
+        )
 
     def __str__(self) -> str:
         return f"{self.task} {self.id}"

@@ -57,10 +57,12 @@ class JobLease(models.Model):
     objects = JobLeaseQuerySet.as_manager()
 
     class Meta:
-        indexes = [
+        """Leases are found by the time at which they end, and by a holder that has died."""
+
+        indexes = (
             models.Index(fields=["expires_at"], name="lease_lease_expires"),
             models.Index(fields=["owner"], name="lease_lease_owner"),
-        ]
+        )
 
     def __str__(self) -> str:
         return f"{self.owner} on {self.job_id}"

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from django.db import models
 
@@ -12,6 +12,11 @@ from celery_lease.django.models.lockable import Lockable
 
 class SubmissionQuerySet(Lockable["Submission"]):
     """Questions a store asks about submissions."""
+
+    def with_attempts(self) -> Self:
+        """The submissions, each with the `attempts` of its job."""
+        job = Job.objects.using(self.db).filter(pk=models.OuterRef("job_id"))
+        return self.annotate(attempts=models.Subquery(job.values("attempts")))
 
 
 class Submission(Handover):
@@ -28,14 +33,19 @@ class Submission(Handover):
     )
     created_at = MomentField()
 
+    #: The job's, as `with_attempts` read it.
+    attempts: int = 0
+
     objects = SubmissionQuerySet.as_manager()
 
     class Meta:
-        indexes = [
+        """As those of jobs; those of one job together."""
+
+        indexes = (
             models.Index(fields=["job", "next_publish_at"], name="lease_submission_job"),
             models.Index(fields=["next_publish_at"], name="lease_submission_next_publish"),
             models.Index(fields=["published_epoch"], name="lease_submission_epoch"),
-        ]
+        )
 
     def __str__(self) -> str:
         return f"{self.task_id} of {self.job_id}"

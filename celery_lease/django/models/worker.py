@@ -12,4 +12,4 @@ class Worker(models.Model):
     until = MomentField()
 
     def __str__(self) -> str:
-        return self.name
+        return str(self.name)
