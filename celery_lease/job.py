@@ -366,7 +366,12 @@ class Expired:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What a health page shows; `oldest_pending` in seconds, `None` with nothing due."""
+    """What a health page shows.
+
+    Attributes:
+        active_leases: Running jobs whose lease has not ended.
+        oldest_pending: Seconds since the longest waiting job became due, `None` with none.
+    """
 
     by_state: dict[State, int]
     active_leases: int

@@ -25,7 +25,8 @@ def counts(step: Step) -> Counts:
     oldest = [row["oldest"] for row in rows if row["oldest"] is not None]
     return Counts(
         by_state={State(row["state"]): row["jobs"] for row in rows},
-        active_leases=step.leases.filter(expires_at__gt=step.now).count(),
+        # A commit leaves its lease row: only the job tells whether anybody runs.
+        active_leases=step.leases.filter(expires_at__gt=step.now, job__state=State.RUNNING).count(),
         due=sum(row["ready"] for row in rows),
         oldest_pending=(step.now - min(oldest)).total_seconds() if oldest else None,
     )

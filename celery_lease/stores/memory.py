@@ -552,7 +552,11 @@ class MemoryStore(JobStore):
             due = [j for j in jobs if j.state in CLAIMABLE and j.available_at <= now]
             return Counts(
                 by_state=dict(Counter(job.state for job in jobs)),
-                active_leases=sum(x.expires_at > now for x in self._leases.values()),
+                active_leases=sum(
+                    lease.expires_at > now
+                    for job_id, lease in self._leases.items()
+                    if self._jobs[job_id].job.state is State.RUNNING
+                ),
                 due=len(due),
                 oldest_pending=max((now - j.available_at for j in due), default=None),
             )

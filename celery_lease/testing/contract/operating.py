@@ -211,3 +211,9 @@ class OperatingContract:
         hold_new(store)
         elapse(PAST_TTL)
         assert store.counts().active_leases == 0
+
+    def test_a_lease_to_hand_over_runs_nothing(self, store: JobStore) -> None:
+        grant = hold_new(store)
+        with store.commit(grant, str):
+            assert store.counts().active_leases == 1
+        assert store.counts().active_leases == 0
