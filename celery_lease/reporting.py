@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
@@ -15,6 +16,7 @@ from celery_lease.errors import (
     AttemptTimedOut,
     AttemptTimeout,
     LeaseLost,
+    RecordedFailure,
     StaleToken,
     StoreUnavailable,
 )
@@ -121,7 +123,7 @@ class Reporter:
         job = self._committed_job()
         self._ended(job)
         signals.job_succeeded.send(self._task, job=job)
-        if isinstance(outcome, Exiting):
+        if isinstance(outcome, Exiting) and _ends_process():
             self._attempt.let_go()
             raise outcome.exc
         if done.result is not None or not isinstance(outcome, Returned):
@@ -226,10 +228,19 @@ class Reporter:
         """The process goes down with the body: counted, so that it cannot loop for ever."""
         failure = failure_of(exc, retryable=True)
         delay = delay_after(self._attempt.options, exc, self._lease.attempt)
+        if not _ends_process():
+            self._exited_thread(exc, failure, delay)
         wait = None if self._is_last else delay
         self._write("fail", lambda: self._store.fail(self._grant, failure, wait))
         self._attempt.let_go()
         raise exc
+
+    def _exited_thread(self, exc: BaseException, failure: Failure, delay: float) -> NoReturn:
+        # Past the tracer, Celery's thread pool drops it and never acknowledges the message.
+        told = RecordedFailure(f"{failure.name}: {failure.message}", failure.name, failure.code)
+        if self._is_last:
+            self._give_up(told, failure)
+        self._retry_in(delay, told, failure)
 
     def _handed_back(self, delay: float, reason: str, then: Exception) -> NoReturn:
         job = self._write("release", lambda: self._store.release(self._grant, delay, reason))
@@ -282,3 +293,8 @@ class Reporter:
         logger.warning("%s", refusal)
         signals.stale_write_refused.send(self._task, grant=self._grant, what=what)
         raise Ignore(str(refusal)) from refusal
+
+
+def _ends_process() -> bool:
+    """Whether an exit raised here takes the process down, as in a pool's child."""
+    return threading.current_thread() is threading.main_thread()
