@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Self
 from django.db import models
 
 from celery_lease import job as record
+from celery_lease.django.clock import Clock
 from celery_lease.django.fields import ExactCharField, MomentField
 from celery_lease.django.models.handover import Handover
 from celery_lease.django.models.lockable import Lockable
@@ -34,6 +35,10 @@ class JobQuerySet(Lockable["Job"]):
     def with_lease(self) -> Self:
         """The jobs, each with `lease_until`."""
         return self.annotate(lease_until=models.F("lease__expires_at"))
+
+    def with_clock(self) -> Self:
+        """The jobs, each with `read_at`."""
+        return self.annotate(read_at=Clock())
 
     def with_task_id(self, path: str) -> Self:
         """The jobs, each with the task id at `path` that leads to it."""
@@ -74,6 +79,8 @@ class Job(Handover):
 
     #: Expiry of the lease row, as `with_lease` read it; it may be over.
     lease_until: datetime | None = None
+    #: The store's time then, as `with_clock` read it.
+    read_at: datetime | None = None
     #: The task id that leads to it, as `with_task_id` read it.
     through: str = ""
 

@@ -1,0 +1,3 @@
+from celery_lease.django.admin.jobs import JobAdmin
+
+__all__ = ["JobAdmin"]
