@@ -23,8 +23,8 @@ lint: $(VENV)/.lint
 	$(BIN)/mypy --strict celery_lease
 
 bench: $(VENV)/.test
-	@set -e; for script in $(wildcard benchmarks/*.py); do \
-		echo "$$script"; $(BIN)/python "$$script" $(ARGS); done
+	@set -e; for script in $(filter-out %__init__.py %_app.py,$(wildcard benchmarks/*.py)); do \
+		echo "$$script"; PYTHONPATH=. $(BIN)/python "$$script" $(ARGS); done
 
 clean:
 	rm -rf $(VENV) .tox build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from django.db.models import Case, Exists, F, OuterRef, Q, Value, When
+from django.db.models import BigIntegerField, Exists, ExpressionWrapper, F, OuterRef, Q, Value
+from django.db.models.expressions import CombinedExpression
+from django.db.models.functions import Cast, Least
 
-from celery_lease.django.fields import MomentField
+from celery_lease.django.clock import as_microseconds
+from celery_lease.django.fields import MomentField, microseconds
 from celery_lease.job import TERMINAL, Due, State
-from celery_lease.stores.base import PUBLISH_HOLD, backoff_of_publishing
+from celery_lease.stores.base import MOST_DOUBLINGS, PUBLISH_HOLD
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,9 +22,6 @@ if TYPE_CHECKING:
     from celery_lease.django.models.job import JobQuerySet
     from celery_lease.django.models.submission import SubmissionQuerySet
     from celery_lease.django.step import Step
-
-#: As in `backoff_of_publishing`.
-_DOUBLINGS = 10
 
 
 def due(step: Step, limit: int) -> list[Due]:
@@ -91,18 +92,21 @@ def _earliest(rows: JobQuerySet | SubmissionQuerySet) -> datetime | None:
 
 def published(step: Step, task_ids: Sequence[str], republish_after: float, epoch: str) -> None:
     """Note that messages left, for those to whom nothing has happened since."""
-    waits = [backoff_of_publishing(republish_after, count) for count in range(_DOUBLINGS + 1)]
-    cases = [
-        When(publish_count=count, then=Value(step.after(wait), MomentField()))
-        for count, wait in enumerate(waits)
-    ]
+    # 2**n as a shift, which every database has: one expression, not a case per n.
+    doublings = Least(F("publish_count"), Value(MOST_DOUBLINGS))
+    first = Cast(Value(as_microseconds(timedelta(seconds=republish_after))), BigIntegerField())
+    wait = ExpressionWrapper(
+        CombinedExpression(first, F.BITLEFTSHIFT, doublings), output_field=BigIntegerField()
+    )
+    now = Cast(Value(microseconds(step.now)), BigIntegerField())
     changes = {
-        "next_publish_at": Case(*cases, default=Value(step.after(waits[-1]), MomentField())),
+        "next_publish_at": ExpressionWrapper(now + wait, output_field=MomentField()),
         "publish_count": F("publish_count") + 1,
         "published_epoch": epoch,
     }
-    for table in (step.jobs, step.submissions):
-        table.filter(pk__in=task_ids, handed_out=True).update(**changes)
+    noted = step.jobs.filter(pk__in=task_ids, handed_out=True).update(**changes)
+    if noted < len(task_ids):
+        step.submissions.filter(pk__in=task_ids, handed_out=True).update(**changes)
 
 
 def publish_again(step: Step, task_ids: Sequence[str], delay: float) -> None:

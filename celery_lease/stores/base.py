@@ -271,9 +271,13 @@ class JobStore(ABC):
         """Give back what the calling thread holds open."""
 
 
+#: Republishing waits are doubled no more often.
+MOST_DOUBLINGS = 10
+
+
 def backoff_of_publishing(republish_after: float, count: int) -> float:
-    """Seconds until the (count+1)th message of a job is presumed lost; at most 2¹⁰ times."""
-    return float(republish_after * 2 ** min(count, 10))
+    """Seconds until the (count+1)th message of a job is presumed lost."""
+    return float(republish_after * 2 ** min(count, MOST_DOUBLINGS))
 
 
 __all__ = ["PUBLISH_HOLD", "Done", "JobStore", "Replacement", "State"]
