@@ -187,8 +187,8 @@ def effect(name: str) -> str:
         with lease.commit() as done:
             Group.objects.create(name=f"{name}:{lease.attempt}")
             done.result = hold.run(name)
-    except StaleToken:
-        _diary().write(f"{name}:StaleToken", lease.token)
+    except (Interrupt, StaleToken):
+        _diary().write(f"{name}:refused", lease.token)
         raise
     return done.result
 

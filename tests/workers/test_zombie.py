@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.waiting import wait_for
-from tests.workers.zombies import first_token, refusals, stopped_holder
+from tests.workers.zombies import first_token, refusals, run_another_job_on_each, stopped_holder
 
 if TYPE_CHECKING:
     from celery_lease.job import Job
@@ -46,18 +46,9 @@ def test_a_zombies_verdict_is_dropped(redis_project: Project, pool: str) -> None
         zombie.cont_all()
         zombie.wait_log("was refused")
         wait_for(lambda: project.diary.count("followed"), what="follower")
-        _run_another_job_on_each(project)
+        run_another_job_on_each(project)
     assert project.app.app.backend.get_result(task_id) == "job:2"
     assert project.diary.count("followed") == 1
-
-
-def _run_another_job_on_each(project: Project) -> None:
-    """Whatever the zombie's worker had left to send before has arrived after this."""
-    for name in ("this", "that"):
-        project.app.hold.delay(name)
-    for name in ("this", "that"):
-        wait_for(lambda name=name: project.diary.count(name), what=name)
-        project.diary.release(name)
 
 
 @POOLS
@@ -69,7 +60,7 @@ def test_a_zombie_that_listens_writes_nothing_at_all(redis_project: Project, poo
         zombie.cont_all()
         wait_for(lambda: project.diary.count("job:LeaseLost"), what="interrupt")
         before = _end_at_the_successor(project, task_id)
-        _run_another_job_on_each(project)
+        run_another_job_on_each(project)
     assert project.job(task_id) == before
     assert refusals(project, task_id) == []
 
@@ -84,7 +75,7 @@ def test_a_zombie_in_its_hand_over_doubles_nothing(redis_project: Project, pool:
         project.diary.release(f"handover-{task_id}")
         zombie.cont_all()
         zombie.wait_log(rf"linger\[{task_id}\] succeeded")
-        _run_another_job_on_each(project)
+        run_another_job_on_each(project)
     assert [project.diary.count(name) for name in ("job", "followed")] == [1, 1]
     kinds = project.kinds(task_id)
     assert [kinds.count("succeeded"), kinds.count("settled")] == [1, 1]
