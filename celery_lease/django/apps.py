@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 from django.apps import AppConfig
+from django.core.checks import register
+
+from celery_lease.django.checks import sqlite_begins_as_writer
 
 
 class CeleryLeaseConfig(AppConfig):
@@ -10,3 +13,7 @@ class CeleryLeaseConfig(AppConfig):
     label = "celery_lease"
     verbose_name = "Celery jobs"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Register the checks."""
+        register(sqlite_begins_as_writer)

@@ -1,0 +1,97 @@
+"""Many jobs at once, in the states that a store in use has."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from celery_lease.django.models import Job, JobEvent, JobLease, Submission
+from celery_lease.job import State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+DAY = timedelta(days=1)
+#: How many of a hundred jobs are in each state: most of a table is history.
+SHARES = (
+    (State.SUCCEEDED, 88),
+    (State.DEAD, 4),
+    (State.CANCELLED, 2),
+    (State.RUNNING, 2),
+    (State.RETRY_WAIT, 2),
+    (State.PENDING, 2),
+)
+_STATES = [state for state, share in SHARES for _ in range(share)]
+
+
+def fill(count: int) -> None:
+    """Jobs of the past four weeks, with their events, leases and submissions."""
+    now = datetime.now(UTC)
+    jobs = [_job(n, now - DAY * 28 * n / count, now) for n in range(count)]
+    Job.objects.bulk_create(jobs, batch_size=500)
+    running = [job for job in jobs if job.state == State.RUNNING]
+    JobLease.objects.bulk_create([_lease(job, now) for job in running], batch_size=500)
+    Submission.objects.bulk_create([_joined(job) for job in jobs[::10]], batch_size=500)
+    JobEvent.objects.bulk_create(_events(jobs), batch_size=2000)
+
+
+def fill_prunable(count: int) -> None:
+    """Settled jobs whose retention has ended."""
+    now = datetime.now(UTC)
+    jobs = [_job(n * 100, now - DAY * 60, now) for n in range(count)]
+    Job.objects.bulk_create(jobs, batch_size=500)
+
+
+def _job(n: int, created: datetime, now: datetime) -> Job:
+    # Spread, so that no state lies in one part of the table.
+    state = _STATES[n * 37 % 100]
+    ended = state in (State.SUCCEEDED, State.DEAD, State.CANCELLED)
+    planned = None if ended or state == State.RUNNING else now + DAY * (n % 7 - 1)
+    return Job(
+        id=f"job-{n:08d}",
+        task=f"shop.tasks.number_{n % 5}",
+        state=state,
+        key=f"key-{n}" if n % 2 else None,
+        message="{}",
+        body=b"",
+        fingerprint="f",
+        max_attempts=6,
+        token=n + 1 if state != State.PENDING else 0,
+        owner="host:1:aaaa:1" if state == State.RUNNING else "",
+        available_at=planned or created,
+        next_publish_at=planned,
+        published_epoch="old" if planned and n % 3 else "",
+        audit="transitions",
+        created_at=created,
+        updated_at=created,
+        completed_at=created if ended else None,
+        settled_at=created if ended else None,
+        kept_for=0,
+        keep_until=created + DAY * 27,
+    )
+
+
+def _lease(job: Job, now: datetime) -> JobLease:
+    ends = now + timedelta(seconds=job.token % 60 - 1)
+    return JobLease(job=job, token=job.token, owner=job.owner, expires_at=ends)
+
+
+def _joined(job: Job) -> Submission:
+    return Submission(
+        task_id=f"{job.id}+1",
+        job=job,
+        message="{}",
+        body=b"",
+        created_at=job.created_at,
+        settled_at=job.settled_at,
+        next_publish_at=None if job.settled_at else job.created_at,
+    )
+
+
+def _events(jobs: Iterable[Job]) -> list[JobEvent]:
+    kinds = ("created", "claimed", "succeeded")
+    return [
+        JobEvent(job=job, kind=kind, at=job.created_at, token=job.token)
+        for job in jobs
+        for kind in kinds
+    ]
