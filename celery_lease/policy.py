@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import random
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,6 +14,38 @@ from celery_lease.errors import ConfigurationError, UnknownOption
 from celery_lease.job import Failure
 
 DAY = 86400.0
+
+
+# -- checks of values: first, because the default options are checked too --------
+
+
+def _require(holds: bool, name: str, valid: str) -> None:  # noqa: FBT001 - reads as an assertion
+    if not holds:
+        raise ConfigurationError(f"{name} must be {valid}")
+
+
+def _is_positive(value: object) -> bool:
+    # Infinity is no date in a database and no number in JSON.
+    return isinstance(value, int | float) and value is not True and 0 < value < math.inf
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and _is_positive(value)
+
+
+def _is_backoff(value: object) -> bool:
+    steps = value if isinstance(value, list | tuple) else ()
+    return isinstance(value, Backoff) or (bool(steps) and all(_is_seconds(s) for s in steps))
+
+
+def _is_seconds(value: object) -> bool:
+    return _is_positive(value) or (value == 0 and value is not False)
+
+
+def _is_exceptions(value: object) -> bool:
+    return isinstance(value, tuple) and all(
+        isinstance(kind, type) and issubclass(kind, BaseException) for kind in value
+    )
 
 
 @dataclass(frozen=True)
@@ -32,6 +65,20 @@ class Backoff:
     maximum: float = 60.0
     jitter: float = 0.2
     steps: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse waits that are none.
+
+        Raises:
+            ConfigurationError: Names the argument and what is valid.
+        """
+        for name in ("base", "factor", "maximum"):
+            _require(_is_seconds(getattr(self, name)), f"{name} of a Backoff", "0 or more")
+        _require(
+            _is_seconds(self.jitter) and self.jitter <= 1, "jitter of a Backoff", "from 0 to 1"
+        )
+        valid = isinstance(self.steps, tuple) and all(_is_seconds(step) for step in self.steps)
+        _require(valid, "steps of a Backoff", "a tuple of seconds")
 
     @classmethod
     def hours(cls) -> Backoff:
@@ -96,8 +143,8 @@ class Options:
             ConfigurationError: Names the option and what is valid.
         """
         self._check_durations()
-        attempts = self.max_attempts
-        _require(isinstance(attempts, int) and attempts >= 1, "lease_max_attempts", "1 or more")
+        _require(_is_count(self.max_attempts), "lease_max_attempts", "1 or more")
+        _require(isinstance(self.store_args, bool), "lease_store_args", "True or False")
         _require(_is_backoff(self.backoff), "lease_backoff", "a Backoff or a list of seconds")
         for name in ("key", "tenant"):
             given = getattr(self, name)
@@ -161,7 +208,7 @@ def from_sources(*sources: Mapping[str, Any]) -> Options:
     merged: dict[str, Any] = {}
     for source in reversed(sources):
         merged.update(_stripped(source))
-    if "ttl" in merged and "heartbeat" not in merged:
+    if _is_positive(merged.get("ttl")) and "heartbeat" not in merged:
         # A third of the ttl leaves two tries before it ends.
         merged["heartbeat"] = merged["ttl"] / 3
     return Options(**merged)
@@ -178,7 +225,7 @@ def overridden(options: Options, call: Mapping[str, Any]) -> Options:
     for name in changes.keys() - PER_CALL:
         allowed = ", ".join(f"{PREFIX}{name}" for name in sorted(PER_CALL))
         raise UnknownOption(f"{PREFIX}{name} cannot be set per call; a call takes {allowed}")
-    if "ttl" in changes and "heartbeat" not in changes:
+    if _is_positive(changes.get("ttl")) and "heartbeat" not in changes:
         changes["heartbeat"] = min(options.heartbeat, changes["ttl"] / 3)
     return replace(options, **changes) if changes else options
 
@@ -198,30 +245,6 @@ def known(name: str) -> str:
         return option
     near = difflib.get_close_matches(option, NAMES, n=1, cutoff=0.0)
     raise UnknownOption(f"{name} is not an option; did you mean {PREFIX}{near[0]}?")
-
-
-def _require(holds: bool, name: str, valid: str) -> None:  # noqa: FBT001 - reads as an assertion
-    if not holds:
-        raise ConfigurationError(f"{name} must be {valid}")
-
-
-def _is_positive(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
-
-
-def _is_backoff(value: object) -> bool:
-    steps = value if isinstance(value, list | tuple) else ()
-    return isinstance(value, Backoff) or (bool(steps) and all(_is_seconds(s) for s in steps))
-
-
-def _is_seconds(value: object) -> bool:
-    return value == 0 or _is_positive(value)
-
-
-def _is_exceptions(value: object) -> bool:
-    return isinstance(value, tuple) and all(
-        isinstance(kind, type) and issubclass(kind, BaseException) for kind in value
-    )
 
 
 # -- what an exception means -------------------------------------------------

@@ -22,7 +22,7 @@ from celery_lease.settling import SettlingBackend, attempt_of
 from celery_lease.submission import Call, Prepared, prepare
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from celery import Celery
 
@@ -303,20 +303,24 @@ def _declared(cls: type) -> dict[str, Any]:
 
 def _configured(app: Celery) -> dict[str, Any]:
     """The `lease_*` settings of Celery, or `CELERY_LEASE_*` where it reads Django's."""
-    found = {name: app.conf.get(name) for name in _lease_names(app.conf)}
+    # Listing them makes Celery load its configuration, which then knows its namespace.
+    spellings = list(app.conf)
+    namespace = getattr(app.conf, "prefix", None) or "CELERY_"
+    found: dict[str, Any] = {}
+    for spelled in spellings:
+        if name := _setting(str(spelled), namespace):
+            found[name] = app.conf.get(name, app.conf[spelled])
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _lease_names(conf: Any) -> list[str]:
-    names = {str(name).lower().removeprefix("celery_") for name in _all_names(conf)}
-    lease = [name for name in names if name.startswith(PREFIX)]
-    for name in lease:
-        known(name)
-    return lease
-
-
-def _all_names(conf: Mapping[str, Any]) -> list[str]:
-    return list(conf)
+def _setting(spelled: str, namespace: str) -> str | None:
+    """The option a setting means; a bare `LEASE_*` of a Django project is its own affair."""
+    is_ours = spelled.upper().startswith(namespace.upper())
+    name = spelled[len(namespace) :].lower() if is_ours else spelled
+    if not name.startswith(PREFIX):
+        return None
+    known(name)
+    return name
 
 
 def _on_commit(submit: Callable[[], Any]) -> None:
