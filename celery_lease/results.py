@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from celery import states
@@ -12,7 +13,7 @@ from celery.result import AsyncResult
 from celery.utils.saferepr import saferepr
 
 from celery_lease import errors
-from celery_lease.errors import MessageNotSerialisable, RecordedFailure
+from celery_lease.errors import MessageNotSerialisable, RecordedFailure, StoreUnavailable
 from celery_lease.job import Failure, Job, State
 from celery_lease.message import from_text, to_text
 
@@ -89,6 +90,14 @@ class LeasedResult(AsyncResult):
     def job(self) -> Job | None:
         """The job as it is now; shared by all submissions under one key."""
         return self._store.get(self._submission or self.id) if self._store else None
+
+    def get(self, *args: Any, **options: Any) -> Any:
+        """Wait for the result, unless the job store has it; takes what Celery's own takes."""
+        if self._cache is None:
+            # The backend may have forgotten it, and waiting there would not end.
+            with suppress(StoreUnavailable):
+                self._maybe_set_cache(self._get_task_meta())
+        return super().get(*args, **options)
 
     def _get_task_meta(self) -> dict[str, Any]:
         if self._cache is None and not isinstance(self.backend, DisabledBackend):
