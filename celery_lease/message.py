@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
@@ -9,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from celery.canvas import Signature, maybe_signature
+from celery.exceptions import AlwaysEagerIgnored
 from kombu import Exchange, Producer, compression, serialization
 from kombu.exceptions import EncodeError, SerializationError
 from kombu.utils import json
@@ -115,21 +117,33 @@ def build(app: Celery, name: str, args: Any, kwargs: Any, **options: Any) -> Bui
     """
     recorder, event = _Recorder(app), _SentEvent()
     try:
-        result = app.send_task(
-            name,
-            args,
-            kwargs,
-            producer=recorder,
-            event_dispatcher=event,
-            # Recording needs no second try, and Celery would ask for a real connection.
-            **{**options, "retry": False},
-        )
+        with _no_eager_warning(app):
+            result = app.send_task(
+                name,
+                args,
+                kwargs,
+                producer=recorder,
+                event_dispatcher=event,
+                # Recording needs no second try, and Celery would ask for a real connection.
+                **{**options, "retry": False},
+            )
     except Exception as refused:
         if _is_encoding(refused):
             raise MessageNotSerialisable(f"arguments of {name}: {refused}") from refused
         raise
     raw, parts = recorder.recorded or (b"", {})
     return Built(_message(parts), raw, event.event, result)
+
+
+@contextmanager
+def _no_eager_warning(app: Celery) -> Iterator[None]:
+    """Celery warns that it sends although calls are eager; here nothing is sent."""
+    if not app.conf.task_always_eager:
+        yield
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AlwaysEagerIgnored)
+        yield
 
 
 def _is_encoding(exc: BaseException) -> bool:

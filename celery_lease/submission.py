@@ -152,10 +152,14 @@ def _route(info: Mapping[str, Any]) -> dict[str, Any]:
 def _header(own: Mapping[str, Any], options: Options, delay: float) -> dict[str, Any]:
     """Rows live at least until `keep`, so a missing one is a fault before and pruned after."""
     header: dict[str, Any] = {"keep": time.time() + max(delay, 0.0) + options.retention}
-    plain = {name.removeprefix(PREFIX): v for name, v in own.items() if _is_plain(v)}
-    if plain:
-        header["set"] = plain
+    if changes := changes_of(own):
+        header["set"] = changes
     return header
+
+
+def changes_of(own: Mapping[str, Any]) -> dict[str, Any]:
+    """What a message carries of the `lease_*` options of its call."""
+    return {name.removeprefix(PREFIX): v for name, v in own.items() if _is_plain(v)}
 
 
 def _is_plain(value: object) -> bool:

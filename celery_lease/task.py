@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,12 +15,12 @@ from celery_lease.attempt import Attempt, current
 from celery_lease.errors import ConfigurationError, LeaseError, NoLease
 from celery_lease.job import Due, Submitted
 from celery_lease.message import HEADER
-from celery_lease.policy import PREFIX, RESERVED, Options, from_sources, known, overridden
+from celery_lease.policy import PREFIX, RESERVED, Options, from_sources, known
 from celery_lease.results import LeasedResult
 from celery_lease.retrying import RetryCall, retry
 from celery_lease.runtime import runtime_of
 from celery_lease.settling import SettlingBackend, attempt_of
-from celery_lease.submission import Call, Prepared, prepare
+from celery_lease.submission import Call, Prepared, changes_of, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from celery_lease.publisher import Sent
 
 logger = logging.getLogger(__name__)
+
+#: What `apply` takes that belongs to the run in place, not to the message.
+_EAGER_ONLY = ("throw", "logfile", "loglevel", "retries")
 
 
 class LeasedTask(Task):
@@ -117,7 +121,9 @@ class LeasedTask(Task):
             ConfigurationError: An option is wrong.
         """
         if self._get_app().conf.task_always_eager:
-            return self._apply_eagerly(
+            # Celery would let a serializer's error through as it is.
+            prepare(self, self._call(args, kwargs, task_id, shadow, options))
+            return super().apply_async(
                 args, kwargs, task_id, producer, link, link_error, shadow, **options
             )
         call = self._call(args, kwargs, task_id, shadow, options)
@@ -133,12 +139,25 @@ class LeasedTask(Task):
             parent.add_trail(result)
         return result
 
-    def _apply_eagerly(self, *args: Any, **options: Any) -> Any:
+    def apply(self, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
+        """Record the job and run it here and now; takes what Celery's own takes.
+
+        Raises:
+            StoreUnavailable, OperationKeyConflict, MessageNotSerialisable: As `apply_async`.
+        """
         own = {n: options.pop(n) for n in list(options) if n.startswith(PREFIX)}
-        overridden(self.lease_options, own)
-        changes = {name.removeprefix(PREFIX): value for name, value in own.items()}
-        headers = {**(options.pop("headers", None) or {}), HEADER: {"set": changes}}
-        return super().apply_async(*args, headers=headers, **options)
+        if not options.get("retries"):
+            options["task_id"] = self._submit_eagerly(args, kwargs, {**options, **own})
+            headers = options.get("headers") or {}
+            options["headers"] = {**headers, HEADER: {"set": changes_of(own)}}
+        return super().apply(args, kwargs, **options)
+
+    def _submit_eagerly(self, args: Any, kwargs: Any, options: dict[str, Any]) -> str:
+        sending = {name: value for name, value in options.items() if name not in _EAGER_ONLY}
+        call = self._call(args, kwargs, sending.pop("task_id", None), None, sending)
+        prepared = prepare(self, call)
+        runtime_of(self.app, prepared.options).store.submit([replace(prepared.new, delay=0.0)])
+        return call.task_id
 
     def _call(
         self, args: Any, kwargs: Any, task_id: str | None, shadow: str | None, options: Any
