@@ -229,13 +229,13 @@ class Reporter:
         failure = failure_of(exc, retryable=True)
         delay = delay_after(self._attempt.options, exc, self._lease.attempt)
         if not _ends_process():
-            self._exited_thread(exc, failure, delay)
+            self._exited_thread(failure, delay)
         wait = None if self._is_last else delay
         self._write("fail", lambda: self._store.fail(self._grant, failure, wait))
         self._attempt.let_go()
         raise exc
 
-    def _exited_thread(self, exc: BaseException, failure: Failure, delay: float) -> NoReturn:
+    def _exited_thread(self, failure: Failure, delay: float) -> NoReturn:
         # Past the tracer, Celery's thread pool drops it and never acknowledges the message.
         told = RecordedFailure(f"{failure.name}: {failure.message}", failure.name, failure.code)
         if self._is_last:

@@ -115,8 +115,8 @@ class Lab:
         return self.ended(result), result
 
 
-@pytest.fixture(scope="module")
-def module_lab() -> Iterator[Lab]:
+@pytest.fixture(scope="package")
+def package_lab() -> Iterator[Lab]:
     made = Lab()
 
     @made.task()
@@ -129,10 +129,10 @@ def module_lab() -> Iterator[Lab]:
 
 
 @pytest.fixture
-def lab(module_lab: Lab) -> Lab:
-    """A lab whose worker runs: stopping one takes seconds, so a module's tests share it."""
-    module_lab.runs.clear()
-    return module_lab
+def lab(package_lab: Lab) -> Lab:
+    """A lab whose worker runs: stopping one takes seconds, so all tests here share it."""
+    package_lab.runs = []
+    return package_lab
 
 
 @pytest.fixture

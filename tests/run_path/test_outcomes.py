@@ -111,11 +111,11 @@ class Judged(Exception):
 
 def test_an_exceptions_own_word_comes_before_the_policy(lab: Lab) -> None:
     @lab.task(lease_give_up_on=(Judged,))
-    def body(retryable: bool) -> NoReturn:  # noqa: FBT001
+    def body(*, retryable: bool) -> NoReturn:
         raise Judged(retryable=retryable, code="J1")
 
-    once, _ = lab.outcome(body, False)
-    often, _ = lab.outcome(body, True)
+    once, _ = lab.outcome(body, kwargs={"retryable": False})
+    often, _ = lab.outcome(body, kwargs={"retryable": True})
     assert (once.attempts, often.attempts) == (1, 3)
     assert once.failure is not None
     assert (once.failure.name, once.failure.code) == ("Judged", "J1")
@@ -138,9 +138,7 @@ class Unpicklable(Exception):
         self.held = lambda: None
 
 
-@pytest.mark.parametrize(
-    "make", [lambda: Judged(retryable=False, code="J2"), Hostile, Unpicklable]
-)
+@pytest.mark.parametrize("make", [lambda: Judged(retryable=False, code="J2"), Hostile, Unpicklable])
 def test_an_exception_that_breaks_its_reader_ends_the_job_and_nothing_else(
     lab: Lab, make: Any
 ) -> None:
