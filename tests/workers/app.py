@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from celery import Celery
 
-from celery_lease import LeasedTask, current_lease, signals
+from celery_lease import LeasedTask, PermanentError, current_lease, signals
 from celery_lease.errors import Interrupt, StaleToken
 from tests.workers.diary import Diary
 
@@ -94,6 +94,18 @@ def told(name: str, seconds: float = 60.0) -> str:
     except Interrupt as interrupt:
         _diary().write(f"{name}:{type(interrupt).__name__}", current_lease().token)
         raise
+
+
+@app.task(base=LeasedTask, lease_backoff=[0.1], lease_max_attempts=2)
+def query(name: str) -> None:
+    """Ask the database all the time, so that an interrupt hits inside its driver."""
+    from django.contrib.auth.models import Group
+    from django.db import transaction
+
+    _diary().write(name, current_lease().token)
+    while not _diary().is_released(name):
+        with transaction.atomic():
+            Group.objects.count()
 
 
 @app.task(base=LeasedTask)
@@ -205,3 +217,70 @@ def _linger(sender: Any, job: Any, **_: Any) -> None:
         name = f"handover-{job.id}"
         _diary().write(name, job.token)
         _wait_until(lambda: _diary().is_released(name), 60.0)
+
+
+@app.task(base=LeasedTask)
+def give_up(name: str) -> None:
+    """Fail for good."""
+    _diary().write(name, current_lease().token)
+    raise PermanentError(code="NO_USE")
+
+
+@app.task
+def plain_note(name: str) -> None:
+    """An ordinary task."""
+    _diary().write(name, 0)
+
+
+if "DIE_AT" in os.environ:
+    # Connects the receivers that make a worker die.
+    import tests.workers.dying  # noqa: F401
+
+
+# -- tasks with keys and with bad manners -------------------------------------
+
+
+@app.task(base=LeasedTask, lease_key="{key}")
+def keyed(key: str, amount: int) -> str:
+    """One operation per key."""
+    del amount
+    return note.run(key)
+
+
+class KeywordOnly(Exception):
+    """Cannot be made from its arguments."""
+
+    def __init__(self, *, reason: str) -> None:
+        super().__init__(reason)
+
+
+class Unpicklable(Exception):
+    """Cannot leave its process."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.held = lambda: None
+
+
+class Hostile(Exception):
+    """Cannot be shown."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+    __repr__ = __str__
+
+
+@app.task(base=LeasedTask, lease_max_attempts=1)
+def break_reader(kind: str) -> None:
+    """Raise what is hard to report."""
+    if kind == "KeywordOnly":
+        raise KeywordOnly(reason="why")
+    raise {"Unpicklable": Unpicklable, "Hostile": Hostile}[kind]("why")
+
+
+@app.task(base=LeasedTask, lease_max_attempts=2, lease_backoff=[0.1])
+def leave(name: str) -> None:
+    """Take the process down in Python's own way."""
+    _diary().write(name, current_lease().token)
+    raise SystemExit(3)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from celery import _state
 
 from celery_lease.runtime import runtimes_of
 from tests.support.waiting import wait_for
@@ -81,6 +82,8 @@ def opened(env: dict[str, str], diary: Diary) -> Iterator[Project]:
     """The project, imported anew under `env`, in this process too."""
     project = Project(env, diary)
     with pytest.MonkeyPatch.context() as patch:
+        # The tasks of one import are announced to all later apps; they are not theirs.
+        patch.setattr(_state, "_on_app_finalizers", set(_state._on_app_finalizers))
         for name, value in env.items():
             patch.setenv(name, value)
         project.app = importlib.reload(importlib.import_module(APP))
