@@ -91,9 +91,14 @@ class _Recorder(Producer):
 
     def publish(self, body: Any, **options: Any) -> None:
         headers = dict(options.pop("headers", None) or {})
-        data, content_type, encoding = self._prepare(
-            body, options.pop("serializer", None), None, None, options.get("compression"), headers
-        )
+        serializer, compression = options.pop("serializer", None), options.get("compression")
+        try:
+            data, content_type, encoding = self._prepare(
+                body, serializer, None, None, compression, headers
+            )
+        except (EncodeError, SerializationError, TypeError, ValueError, RecursionError) as refused:
+            message = f"arguments of {headers.get('task')}: {refused}"
+            raise MessageNotSerialisable(message) from refused
         raw = data if isinstance(data, bytes) else data.encode(encoding)
         parts = {"headers": headers, "content_type": content_type, "content_encoding": encoding}
         self.recorded = (raw, {**options, **parts})
@@ -116,21 +121,16 @@ def build(app: Celery, name: str, args: Any, kwargs: Any, **options: Any) -> Bui
         MessageNotSerialisable: The serializer refuses the arguments.
     """
     recorder, event = _Recorder(app), _SentEvent()
-    try:
-        with _no_eager_warning(app):
-            result = app.send_task(
-                name,
-                args,
-                kwargs,
-                producer=recorder,
-                event_dispatcher=event,
-                # Recording needs no second try, and Celery would ask for a real connection.
-                **{**options, "retry": False},
-            )
-    except Exception as refused:
-        if _is_encoding(refused):
-            raise MessageNotSerialisable(f"arguments of {name}: {refused}") from refused
-        raise
+    with _no_eager_warning(app):
+        result = app.send_task(
+            name,
+            args,
+            kwargs,
+            producer=recorder,
+            event_dispatcher=event,
+            # Recording needs no second try, and Celery would ask for a real connection.
+            **{**options, "retry": False},
+        )
     raw, parts = recorder.recorded or (b"", {})
     return Built(_message(parts), raw, event.event, result)
 
@@ -144,10 +144,6 @@ def _no_eager_warning(app: Celery) -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AlwaysEagerIgnored)
         yield
-
-
-def _is_encoding(exc: BaseException) -> bool:
-    return isinstance(exc, EncodeError | SerializationError | TypeError)
 
 
 def _message(parts: dict[str, Any]) -> Message:
