@@ -163,6 +163,9 @@ class Attempt:
             gate.disarm()
         finally:
             current.reset(mark)
+        if gate.asked is not None and not self.request.is_eager:
+            # It may have hit inside a driver, whose connection is then in mid-sentence.
+            self.runtime.store.interrupted()
         return outcome
 
     @property

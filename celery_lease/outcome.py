@@ -82,6 +82,19 @@ def outcome_of(body: Callable[[], Any]) -> Outcome:  # noqa: PLR0911 - one per r
     except (Ignore, Reject) as skipped:
         return Skipped(skipped)
     except Exception as exc:  # noqa: BLE001 - whatever a body raises is an outcome
-        return Raised(exc)
+        behind = _interrupt_behind(exc)
+        return Interrupted(behind) if behind else Raised(exc)
     except BaseException as exc:  # noqa: BLE001 - reported, then raised again
         return Exiting(exc)
+
+
+def _interrupt_behind(exc: BaseException) -> Interrupt | None:
+    """The interrupt on whose way out `exc` was raised: a rollback in a driver cut short, say."""
+    behind: BaseException | None = exc
+    seen: set[int] = set()
+    while behind is not None and id(behind) not in seen:
+        if isinstance(behind, Interrupt) and not isinstance(behind, Deferred):
+            return behind
+        seen.add(id(behind))
+        behind = behind.__context__
+    return None

@@ -16,6 +16,7 @@ from celery_lease import LeasedTask, current_lease
 from celery_lease.errors import Interrupt, LeaseLost, StaleToken, WorkerStopping
 from celery_lease.interrupts import InterruptGate
 from celery_lease.lease import Grant, Lease, Terms
+from celery_lease.outcome import Interrupted, Raised, outcome_of
 from celery_lease.runtime import runtimes_of
 
 if TYPE_CHECKING:
@@ -211,3 +212,15 @@ def _lease(gate: InterruptGate) -> Lease:
         save_checkpoint=lambda _grant, _text: None,
     )
     return Lease(terms, gate, _no_commit)
+
+
+def _cut_short(kind: type[BaseException]) -> None:
+    try:
+        raise kind
+    finally:
+        raise OSError
+
+
+def test_an_error_on_the_way_out_of_an_interrupt_is_that_interrupt() -> None:
+    assert isinstance(outcome_of(lambda: _cut_short(LeaseLost)), Interrupted)
+    assert isinstance(outcome_of(lambda: _cut_short(ValueError)), Raised)

@@ -266,6 +266,13 @@ class JobStore(ABC):
     def events(self, job_id: str, limit: int = 1000) -> list[Event]:
         """The job's record, oldest first."""
 
+    def interrupted(self) -> None:
+        """Start anew on this thread: an interrupt may have hit inside a call to the store.
+
+        Whatever the thread's connection was doing is given up.
+        """
+        self.close()
+
     @abstractmethod
     def close(self) -> None:
         """Give back what the calling thread holds open."""

@@ -106,6 +106,15 @@ def test_an_attempt_that_runs_too_long_is_retried_and_dead_at_the_last(pooled: P
 
 
 @RAISING_POOL
+def test_an_interrupt_inside_the_database_driver_breaks_no_later_job(pooled: Project) -> None:
+    names = [f"query-{n}" for n in range(2)]
+    for name in names:
+        task_id = pooled.app.query.apply_async((name,), lease_attempt_timeout=0.2).id
+        job = pooled.wait_for_state(task_id, "dead")
+        assert (job.attempts, job.failure and job.failure.code) == (2, "ATTEMPT_TIMED_OUT")
+
+
+@RAISING_POOL
 def test_a_shield_holds_an_interrupt_back_until_it_opens(pooled: Project) -> None:
     task_id = pooled.app.shielded.delay("shield").id
     _started(pooled, "shield")

@@ -45,9 +45,11 @@ def first_token(project: Project, line: str) -> int:
 
 
 def run_another_job_on_each(project: Project) -> None:
-    """Whatever the zombie's worker had left to send before has arrived after this."""
+    """Each worker is free again; what the zombie had left to send has arrived after this."""
     for name in ("this", "that"):
         project.app.hold.delay(name)
     for name in ("this", "that"):
         wait_for(lambda name=name: project.diary.count(name), what=name)
+    for name in ("this", "that"):
         project.diary.release(name)
+    wait_for(lambda: project.diary.count("that:end") == 1, what="the end of both")
