@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from celery import _state
 
-from celery_lease.runtime import runtimes_of
+from celery_lease.runtime import runtime_of
 from tests.support.waiting import wait_for
 from tests.support.worker import Worker, running_worker
 from tests.workers.diary import Diary
@@ -44,8 +44,7 @@ class Project:
 
     @property
     def store(self) -> JobStore:
-        [runtime] = runtimes_of(self.app.app)
-        return runtime.store
+        return runtime_of(self.app.app, self.app.note.lease_options).store
 
     def worker(self, **options: Any) -> AbstractContextManager[Worker]:
         """A worker of this project; see `running_worker`."""
