@@ -99,7 +99,7 @@ def save_checkpoint(step: Step, grant: Grant, checkpoint: str) -> None:
 
 def settle(step: Step, grant: Grant) -> None:
     """Note that the outcome was handed to Celery for the grant's own submission."""
-    job = step.jobs.ended_under(grant).first()
+    job = step.jobs.ended_under(grant).light().first()
     if job is None:
         raise Moved
     moves.leave(step, grant, job)

@@ -98,5 +98,12 @@ def wake(step: Step, job: Job) -> None:
     """Make due what was not handed over for a job that has ended."""
     if job.settled_at is None:
         step.move(job, next_publish_at=step.now, handed_out=False)
+    wake_joined(step, job)
+
+
+def wake_joined(step: Step, job: Job) -> None:
+    """The same of the submissions that joined it; without a key none did."""
+    if not job.key:
+        return
     later = step.submissions.filter(job=job, settled_at=None, next_publish_at__gt=step.now)
     later.update(next_publish_at=step.now, handed_out=False)

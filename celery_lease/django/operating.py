@@ -40,7 +40,7 @@ def cancel(step: Step, task_id: str, by: str) -> bool:
         raise Moved
     step.leases.filter(pk=job.id, token=job.token).delete()
     moves.end(step, job, State.CANCELLED, Kind.CANCELLED, {"by": by}, owner="")
-    moves.wake(step, job)
+    moves.wake_joined(step, job)
     return True
 
 
@@ -78,7 +78,8 @@ def replay(step: Step, job: Job, by: str) -> None:
         completed_at=None,
         **again,
     )
-    step.submissions.filter(job=job, hands_over=True).update(**again)
+    if job.key:
+        step.submissions.filter(job=job, hands_over=True).update(**again)
     step.record(job, Kind.REPLAYED, by=by)
 
 

@@ -37,7 +37,7 @@ def take(step: Step, locked: Sequence[JobLease], kind: Kind, reason: str = "") -
     leases = {lease.job_id: lease for lease in locked}
     if not leases:
         return []
-    jobs = list(step.jobs.filter(pk__in=leases).free())
+    jobs = list(step.jobs.filter(pk__in=leases).light().free())
     step.leases.filter(pk__in=[job.id for job in jobs]).delete()
     taken = [take_one(step, job, leases[job.id], kind, reason) for job in jobs]
     return [expired for expired in taken if expired]

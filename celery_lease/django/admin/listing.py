@@ -16,11 +16,10 @@ if TYPE_CHECKING:
     from django.http import HttpRequest
 
     from celery_lease.django.models import Job
+    from celery_lease.django.models.job import JobQuerySet
 
 #: How many jobs are counted and paged; more are for a filter.
 CAP = 10_000
-#: What no list shows, and what may be large.
-LARGE = ("message", "body", "arguments", "result", "failure", "checkpoint")
 
 
 class CappedPaginator(Paginator):  # type: ignore[type-arg]  # generic for the checker only
@@ -40,7 +39,7 @@ class CappedPaginator(Paginator):  # type: ignore[type-arg]  # generic for the c
     def _counted(self) -> int:
         # Unordered, so that any index may serve.
         jobs: QuerySet[Job] = self.object_list  # type: ignore[assignment]  # the admin's own
-        return jobs.order_by()[: CAP + 1].count()
+        return jobs.order_by().values("pk")[: CAP + 1].count()
 
 
 class JobList(ChangeList):
@@ -50,8 +49,9 @@ class JobList(ChangeList):
         self, request: HttpRequest, exclude_parameters: list[str | None] | None = None
     ) -> QuerySet[Job]:
         """The jobs asked for."""
-        jobs: QuerySet[Job] = super().get_queryset(request, exclude_parameters)
-        return jobs.defer(*LARGE)
+        jobs: JobQuerySet
+        jobs = super().get_queryset(request, exclude_parameters)  # type: ignore[assignment]  # the admin's own
+        return jobs.light()
 
 
 def matching(jobs: QuerySet[Job], term: str) -> QuerySet[Job]:

@@ -190,7 +190,7 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="job",
             constraint=models.UniqueConstraint(
-                fields=("task", "key"), name="lease_job_operation_key"
+                fields=("key", "task"), name="lease_job_operation_key"
             ),
         ),
         migrations.AddField(

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from celery_lease.lease import Grant
 
 
+#: Columns that may be large, and that only who runs or reports a job needs.
+_LARGE = ("message", "body", "arguments", "result", "failure", "checkpoint")
+
+
 class JobQuerySet(Lockable["Job"]):
     """Questions a store asks about jobs."""
 
@@ -31,6 +35,10 @@ class JobQuerySet(Lockable["Job"]):
     def under(self, grant: Grant) -> Self:
         """The job, if nobody was given it after this grant."""
         return self.filter(pk=grant.job_id, token=grant.token, owner=grant.owner)
+
+    def light(self) -> Self:
+        """The jobs without their large columns."""
+        return self.defer(*_LARGE)
 
     def with_lease(self) -> Self:
         """The jobs, each with `lease_until`."""
@@ -90,8 +98,9 @@ class Job(Handover):
         """An index for every question; none is partial, because MariaDB has no such indexes."""
 
         constraints = (
-            # A job without a key is not held to it: nulls differ from each other.
-            models.UniqueConstraint(fields=["task", "key"], name="lease_job_operation_key"),
+            # A job without a key is not held to it: nulls differ from each other. The key
+            # comes first, so that it is found without its task too.
+            models.UniqueConstraint(fields=["key", "task"], name="lease_job_operation_key"),
         )
         indexes = (
             models.Index(fields=["next_publish_at"], name="lease_job_next_publish"),
