@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from django.db import connection
 
 from celery_lease.django.models import Job, JobEvent, JobLease, Submission
 from celery_lease.job import State
@@ -11,15 +13,17 @@ from celery_lease.job import State
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from django.db.models import Field
+
 DAY = timedelta(days=1)
-#: How many of a hundred jobs are in each state: most of a table is history.
+#: How many of a thousand jobs are in each state: most of a table is history.
 SHARES = (
-    (State.SUCCEEDED, 88),
-    (State.DEAD, 4),
-    (State.CANCELLED, 2),
-    (State.RUNNING, 2),
-    (State.RETRY_WAIT, 2),
-    (State.PENDING, 2),
+    (State.SUCCEEDED, 920),
+    (State.DEAD, 40),
+    (State.CANCELLED, 20),
+    (State.RUNNING, 4),
+    (State.RETRY_WAIT, 8),
+    (State.PENDING, 8),
 )
 _STATES = [state for state, share in SHARES for _ in range(share)]
 
@@ -31,20 +35,41 @@ def fill(count: int) -> None:
     Job.objects.bulk_create(jobs, batch_size=500)
     running = [job for job in jobs if job.state == State.RUNNING]
     JobLease.objects.bulk_create([_lease(job, now) for job in running], batch_size=500)
-    Submission.objects.bulk_create([_joined(job) for job in jobs[::10]], batch_size=500)
+    Submission.objects.bulk_create([_joined(job) for job in jobs[::2]], batch_size=500)
     JobEvent.objects.bulk_create(_events(jobs), batch_size=2000)
+
+
+def multiply(copies: int) -> None:
+    """So many copies of each job on PostgreSQL, each a minute older than the one before."""
+    for model in (Job, JobEvent, JobLease, Submission):
+        fields = [field for field in model._meta.concrete_fields if field.name != "id"]
+        if model is Job:
+            fields.append(Job._meta.pk)
+        names = ", ".join(f'"{field.column}"' for field in fields)
+        copied = ", ".join(_copied(field) for field in fields)
+        with connection.cursor() as cursor:
+            cursor.execute(
+                f"INSERT INTO {model._meta.db_table} ({names}) SELECT {copied} "  # noqa: S608  # our own names
+                f"FROM {model._meta.db_table}, generate_series(1, {copies}) AS copy"
+            )
+
+
+def _copied(field: Field[Any, Any]) -> str:
+    if field.column in ("id", "job_id", "task_id", "key"):
+        return f"""\"{field.column}\" || '.' || copy"""
+    return f'"{field.column}"' + (" - copy * 60000000" if field.column == "created_at" else "")
 
 
 def fill_prunable(count: int) -> None:
     """Settled jobs whose retention has ended."""
     now = datetime.now(UTC)
-    jobs = [_job(n * 100, now - DAY * 60, now) for n in range(count)]
+    jobs = [_job(n * 1000, now - DAY * 60, now) for n in range(count)]
     Job.objects.bulk_create(jobs, batch_size=500)
 
 
 def _job(n: int, created: datetime, now: datetime) -> Job:
     # Spread, so that no state lies in one part of the table.
-    state = _STATES[n * 37 % 100]
+    state = _STATES[n * 37 % 1000]
     ended = state in (State.SUCCEEDED, State.DEAD, State.CANCELLED)
     planned = None if ended or state == State.RUNNING else now + DAY * (n % 7 - 1)
     return Job(
