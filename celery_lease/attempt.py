@@ -54,6 +54,7 @@ class Attempt:
         asked: What `retry()` was called with.
         gave_up: The exception that left `retry()`.
         replaced: Whether `replace()` was called.
+        handed_over: Whether the result backend has taken the verdict.
     """
 
     def __init__(self, task: LeasedTask, request: Any, args: Any, kwargs: Any) -> None:
@@ -69,6 +70,7 @@ class Attempt:
         self.asked: Asked | None = None
         self.gave_up: BaseException | None = None
         self.replaced = False
+        self.handed_over = False
         self._monotonic = SystemClock().monotonic
 
     def run(self, body: Body) -> Any:

@@ -163,10 +163,11 @@ class Reporter:
 
     def _retry_asked(self, retry: Retry) -> NoReturn:
         asked, exc = self._attempt.asked, retry.exc or retry
-        failure = failure_of(exc, retryable=True)
         if self._is_last:
             spent = MaxRetriesExceededError(f"no attempts are left: {exc}")
-            self._give_up(spent if isinstance(exc, Retry) else exc, failure)
+            last = spent if isinstance(exc, Retry) else exc
+            self._give_up(last, failure_of(last, retryable=True))
+        failure = failure_of(exc, retryable=True)
         delay = asked.delay if asked else None
         if delay is None:
             delay = delay_after(self._attempt.options, exc, self._lease.attempt)

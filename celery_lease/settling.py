@@ -12,6 +12,7 @@ from celery_lease import keys
 from celery_lease.errors import LeaseError
 from celery_lease.job import Job, State
 from celery_lease.lease import Grant
+from celery_lease.results import recorded_exception
 from celery_lease.runtime import runtime_of, runtimes_of
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class SettlingBackend:
         """Hand a success out, then settle."""
         mark = self._backend.mark_as_done
         self._hand_over(
-            states.SUCCESS, task_id, request, lambda: mark(task_id, result, request, *rest, **kw)
+            states.SUCCESS, task_id, request, lambda _: mark(task_id, result, request, *rest, **kw)
         )
 
     def mark_as_failure(
@@ -71,12 +72,11 @@ class SettlingBackend:
     ) -> None:
         """Hand a failure out, then settle; dropped unless the job is dead."""
         mark = self._backend.mark_as_failure
-        self._hand_over(
-            states.FAILURE,
-            task_id,
-            request,
-            lambda: mark(task_id, exc, traceback, request, *rest, **kw),
-        )
+
+        def hand_out(job: Job | None) -> None:
+            mark(task_id, *_as_recorded(job, exc, traceback), request, *rest, **kw)
+
+        self._hand_over(states.FAILURE, task_id, request, hand_out)
 
     def mark_as_revoked(
         self, task_id: str, reason: str = "", request: Any = None, *rest: Any, **kw: Any
@@ -86,7 +86,7 @@ class SettlingBackend:
         if attempt_of(request) is None:
             self._cancel(task_id, request)
         self._hand_over(
-            states.REVOKED, task_id, request, lambda: mark(task_id, reason, request, *rest, **kw)
+            states.REVOKED, task_id, request, lambda _: mark(task_id, reason, request, *rest, **kw)
         )
 
     def _cancel(self, task_id: str, request: Any) -> None:
@@ -100,15 +100,17 @@ class SettlingBackend:
         return runtime_of(self._task.app, self._task.lease_options).store
 
     def _hand_over(
-        self, verdict: str, task_id: str, request: Any, hand_out: Callable[[], None]
+        self, verdict: str, task_id: str, request: Any, hand_out: Callable[[Job | None], None]
     ) -> None:
         attempt = attempt_of(request)
         try:
             job = attempt.job if attempt else self._recorded(task_id, request)
-            if job is not None and job.state is not _VERDICTS[verdict]:
-                logger.warning("%s for job %s is dropped, it is %s", verdict, job.id, job.state)
+            if why := _contradiction(verdict, job, attempt):
+                logger.warning("%s for job %s is dropped, it %s", verdict, task_id, why)
                 return
-            hand_out()
+            hand_out(job)
+            if attempt:
+                attempt.handed_over = True
             if attempt and not attempt.is_settled:
                 self._settle(attempt.lease.grant)
             elif job is not None and not attempt:
@@ -146,6 +148,25 @@ class SettlingBackend:
 def attempt_of(request: Any) -> Attempt | None:
     """The attempt behind a request, `None` outside the process that runs it."""
     return getattr(request, "_lease_attempt", None)
+
+
+def _contradiction(verdict: str, job: Job | None, attempt: Attempt | None) -> str:
+    if job is not None and job.state is not _VERDICTS[verdict]:
+        return f"is {job.state}"
+    # A hook of the task may fail after the hand-over, which Celery tells as another failure.
+    return "has been told" if attempt and attempt.handed_over else ""
+
+
+def _as_recorded(job: Job | None, exc: Any, traceback: Any) -> tuple[Any, Any]:
+    """The failure to tell.
+
+    When handing over fails Celery tells that error, which is not why the job is dead.
+    """
+    failure = job.failure if job else None
+    told = getattr(exc, "exc_cls_name", type(exc).__name__)
+    if failure is None or failure.name.rpartition(".")[2] == told:
+        return exc, traceback
+    return recorded_exception(failure), failure.traceback
 
 
 def _submission(task_id: str, request: Any) -> str:

@@ -69,6 +69,10 @@ class LeasedTask(Task):
                 f"{cls.__name__} puts another __call__ before LeasedTask's; "
                 "override lease_body(self, call) instead"
             )
+        if "backend" in vars(cls):
+            # `@app.task(backend=...)` would hide the property that settles jobs.
+            cls._backend = vars(cls)["backend"]
+            del cls.backend
         # Values are judged once the app is known: its settings may go with them.
         for name in _declared(cls):
             known(name)

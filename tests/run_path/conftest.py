@@ -13,6 +13,8 @@ from celery.app.log import Logging
 from celery.contrib.testing.worker import start_worker
 
 from celery_lease import Backoff, LeasedTask
+from celery_lease.job import Due
+from celery_lease.policy import Options
 from celery_lease.runtime import runtime_of
 from tests.support.waiting import wait_for
 
@@ -94,6 +96,15 @@ class Lab:
         """Messages the worker holds without having acknowledged or rejected them."""
         qos = self._worker.consumer.task_consumer.channel.qos
         return len(set(qos._delivered) - set(qos._dirty))
+
+    def deliver_again(self, job: Job) -> None:
+        """Another delivery of a job's message, until it has been acknowledged."""
+        seen = self._worker.state.all_total_count[0]
+        runtime_of(self.app, Options(store=self.app.conf.lease_store)).publisher.publish(
+            [Due(job.id, job.message, job.body, 0)]
+        )
+        wait_for(lambda: self._worker.state.all_total_count[0] > seen, what="delivery")
+        wait_for(lambda: not self.unacknowledged(), what="acknowledged message")
 
     def job(self, result: LeasedResult | str) -> Job:
         job = self.store.get(result if isinstance(result, str) else result.id)

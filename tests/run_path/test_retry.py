@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
-from celery.exceptions import MaxRetriesExceededError
+from celery.exceptions import MaxRetriesExceededError, Retry
 
 from celery_lease import current_lease
 from tests.support.waiting import wait_for
@@ -133,3 +133,15 @@ def test_the_request_counts_retries_as_celery_does(lab: Lab) -> None:
 
     lab.outcome(body)
     assert lab.runs == [0, 1, 2]
+
+
+def test_a_retry_raised_by_hand_ends_as_celerys_own_would(lab: Lab) -> None:
+    @lab.task()
+    def body() -> NoReturn:
+        raise Retry("by hand")
+
+    job, result = lab.outcome(body)
+    assert job.failure is not None
+    assert (job.state, job.attempts) == ("dead", 3)
+    assert job.failure.name == "MaxRetriesExceededError"
+    assert isinstance(result.result, MaxRetriesExceededError)
