@@ -284,3 +284,12 @@ def leave(name: str) -> None:
     """Take the process down in Python's own way."""
     _diary().write(name, current_lease().token)
     raise SystemExit(3)
+
+
+# -- followers ----------------------------------------------------------------
+
+
+@app.task(base=LeasedTask)
+def mourn(task_id: str) -> None:
+    """A leased errback."""
+    _diary().write(f"mourn {task_id}", current_lease().token)

@@ -1,6 +1,6 @@
 """A worker that kills itself, pool and all, once, at a named step of handing an outcome over.
 
-DIE_AT names the step: `succeeded` (recorded, nothing handed over), `dispatched` (followers are
+DIE_AT names the step: `recorded` (in the store, nothing handed over), `dispatched` (followers are
 sent, no result stored) or `stored` (all handed over, not settled).
 """
 
@@ -15,7 +15,7 @@ from celery.backends.redis import RedisBackend
 
 from celery_lease import signals
 
-STEPS = ("succeeded", "dispatched", "stored")
+STEPS = ("recorded", "dispatched", "stored")
 
 
 def die_at(step: str) -> None:
@@ -37,7 +37,13 @@ class DyingBackend(RedisBackend):
         super().mark_as_done(*args, **options)
         die_at("stored")
 
+    def mark_as_failure(self, *args: Any, **options: Any) -> None:
+        die_at("dispatched")
+        super().mark_as_failure(*args, **options)
+        die_at("stored")
 
+
+@signals.job_dead.connect
 @signals.job_succeeded.connect
 def _recorded(**_: Any) -> None:
-    die_at("succeeded")
+    die_at("recorded")

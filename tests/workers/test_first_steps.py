@@ -18,9 +18,7 @@ Env = dict[str, str]
 
 
 @pytest.fixture
-def env(
-    postgres_database: TestDatabase, redis_url: str, monkeypatch: pytest.MonkeyPatch
-) -> Env:
+def env(postgres_database: TestDatabase, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Env:
     env = {
         "BROKER_URL": redis_url,
         "RESULT_BACKEND": redis_url,
