@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 from celery.app.task import Context, Task
-from celery.backends.cache import CacheBackend
 
 from celery_lease import PermanentError
+from tests.run_path.refusing import Refusing
 from tests.support.waiting import wait_for
 
 if TYPE_CHECKING:
@@ -18,33 +18,9 @@ if TYPE_CHECKING:
 SHORT = {"lease_ttl": 0.3, "lease_heartbeat": 0.1}
 
 
-class Refusing(CacheBackend):
-    """Refuses the first verdicts, as a backend does that is down for a while."""
-
-    refusals = 1
-    taken = 0
-
-    def _refuse(self) -> None:
-        self.refusals -= 1
-        if self.refusals >= 0:
-            raise ConnectionError("no backend")
-        self.taken += 1
-
-    def mark_as_done(self, *args: Any, **kwargs: Any) -> Any:
-        self._refuse()
-        return super().mark_as_done(*args, **kwargs)
-
-    def mark_as_failure(self, *args: Any, **kwargs: Any) -> Any:
-        self._refuse()
-        return super().mark_as_failure(*args, **kwargs)
-
-    def mark_as_retry(self, *_args: Any, **_kwargs: Any) -> NoReturn:
-        raise ConnectionError("no backend")
-
-
 @pytest.fixture
 def refusing(lab: Lab) -> Refusing:
-    return Refusing(app=lab.app, backend="memory://")
+    return Refusing(lab.app, backend="memory://")
 
 
 @pytest.fixture
