@@ -153,31 +153,37 @@ def test_a_commit_that_waits_for_an_expiry_is_refused(store: JobStore, elapse: E
 def test_expire_and_renewal_agree(store: JobStore, elapse: Elapse) -> None:
     grant = hold_new(store)
     elapse(PAST_TTL)
-    with held('DELETE FROM "celery_lease_joblease"', lambda: store.expire(10)) as expiring:
-        with ThreadPoolExecutor(1) as pool:
-            renewal = pool.submit(_closing, lambda: store.renew([grant]))
-            assert len(expiring.finish()) == 1
-            assert renewal.result(10).lost == {grant}
+    with (
+        held('DELETE FROM "celery_lease_joblease"', lambda: store.expire(10)) as expiring,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        renewal = pool.submit(_closing, lambda: store.renew([grant]))
+        assert len(expiring.finish()) == 1
+        assert renewal.result(10).lost == {grant}
 
 
 def test_a_success_that_waits_for_a_cancel_is_refused(store: JobStore) -> None:
     grant = hold_new(store)
-    with held(JOB_UPDATE, lambda: store.cancel("a", by="test")) as cancelling:
-        with ThreadPoolExecutor(1) as pool:
-            refused = pool.submit(_closing, lambda: store.succeed(grant, None))
-            assert cancelling.finish()
-            with pytest.raises(StaleToken):
-                refused.result(10)
+    with (
+        held(JOB_UPDATE, lambda: store.cancel("a", by="test")) as cancelling,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        refused = pool.submit(_closing, lambda: store.succeed(grant, None))
+        assert cancelling.finish()
+        with pytest.raises(StaleToken):
+            refused.result(10)
     assert store.get("a").state == State.CANCELLED  # type: ignore[union-attr]
 
 
 def test_of_two_claims_one_is_granted(store: JobStore) -> None:
     submit(store)
-    with held(JOB_UPDATE, lambda: claim(store, owner=OWNER)) as first:
-        with ThreadPoolExecutor(1) as pool:
-            second = pool.submit(_closing, lambda: claim(store, owner=OTHER))
-            assert isinstance(first.finish(), Claimed)
-            assert isinstance(second.result(10), Busy)
+    with (
+        held(JOB_UPDATE, lambda: claim(store, owner=OWNER)) as first,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        second = pool.submit(_closing, lambda: claim(store, owner=OTHER))
+        assert isinstance(first.finish(), Claimed)
+        assert isinstance(second.result(10), Busy)
 
 
 def test_a_claim_waits_for_who_only_looks_at_a_pending_job(store: JobStore, elapse: Elapse) -> None:
