@@ -293,3 +293,9 @@ def leave(name: str) -> None:
 def mourn(task_id: str) -> None:
     """A leased errback."""
     _diary().write(f"mourn {task_id}", current_lease().token)
+
+
+@app.task(base=LeasedTask, lease_key="{name}")
+def held(name: str) -> str:
+    """As `hold`, one operation per name."""
+    return hold.run(name)
