@@ -57,7 +57,9 @@ def multiply(copies: int) -> None:
 def _copied(field: Field[Any, Any]) -> str:
     if field.column in ("id", "job_id", "task_id", "key"):
         return f"""\"{field.column}\" || '.' || copy"""
-    return f'"{field.column}"' + (" - copy * 60000000" if field.column == "created_at" else "")
+    return f'"{field.column}"' + (
+        " - copy::bigint * 60000000" if field.column == "created_at" else ""
+    )
 
 
 def fill_prunable(count: int) -> None:
