@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from celery.canvas import Signature, maybe_signature
 from celery.exceptions import AlwaysEagerIgnored
+from celery.utils.saferepr import saferepr
 from kombu import Exchange, Producer, compression, serialization
 from kombu.exceptions import EncodeError, SerializationError
 from kombu.utils import json
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from celery import Celery
 
 HEADER = "lease"
+#: Longest `argsrepr` of a header, as Celery's own.
+REPR_LENGTH = 1024
 #: What `Producer.publish` takes that belongs to one publishing, not to the message.
 _PER_PUBLISH = ("retry", "retry_policy", "timeout", "confirm_timeout", "compression")
 
@@ -217,20 +220,30 @@ def decoded(message: Message, body: bytes) -> tuple[Any, Any, dict[str, Any]]:
 
 
 def with_arguments(message: Message, body: bytes, args: Any, kwargs: Any) -> tuple[Message, bytes]:
-    """The same message with other arguments, its followers kept; its revision grows."""
+    """The same message with other arguments, its followers kept; its revision grows.
+
+    Raises:
+        MessageNotSerialisable: The serializer refuses the arguments.
+    """
     _, _, embed = decoded(message, body)
     serializer = serialization.registry.type_to_name[message.content_type]
-    _, _, data = serialization.dumps((args, kwargs, embed), serializer)
+    try:
+        _, _, data = serialization.dumps((args, kwargs, embed), serializer)
+    except Exception as refused:
+        raise MessageNotSerialisable(f"arguments of a retry: {refused}") from refused
     own = message.headers.get(HEADER) or {}
-    headers = {
-        **message.headers,
-        "argsrepr": repr(args),
-        "kwargsrepr": repr(kwargs),
-        HEADER: {**own, "rev": own.get("rev", 0) + 1},
-    }
+    headers = {**message.headers, HEADER: {**own, "rev": own.get("rev", 0) + 1}}
+    if not is_worded(headers):
+        headers["argsrepr"] = saferepr(tuple(args), REPR_LENGTH)
+        headers["kwargsrepr"] = saferepr(kwargs, REPR_LENGTH)
     headers.pop("compression", None)
     raw = data if isinstance(data, bytes) else data.encode(message.content_encoding)
     return replace(message, headers=headers), raw
+
+
+def is_worded(headers: Mapping[str, Any]) -> bool:
+    """Whether the caller has said how to show the arguments to people, to hide some perhaps."""
+    return bool((headers.get(HEADER) or {}).get("worded"))
 
 
 def revision(headers: Mapping[str, Any]) -> int:

@@ -177,7 +177,7 @@ class Reporter:
         eager = bool(self._attempt.request.is_eager)
         wait = 0.0 if eager else delay
         asked = self._attempt.asked
-        replacement = asked.replacement() if asked else None
+        replacement = asked.replacement if asked else None
         job = self._write("fail", lambda: self._store.fail(self._grant, failure, wait, replacement))
         self._attempt.let_go()
         signals.job_retrying.send(self._task, job=job, failure=failure, retry_in=wait)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from celery.exceptions import Retry
 from celery.utils.time import maybe_iso8601, maybe_make_aware
 
-from celery_lease.message import Message, with_arguments
+from celery_lease.message import Message, is_worded, with_arguments
 from celery_lease.stores.base import Replacement
 from celery_lease.submission import readable
 
@@ -35,23 +35,11 @@ class Asked:
 
     Attributes:
         delay: Seconds, `None` for the backoff's choice.
+        replacement: The message with other arguments, if `retry()` was given any.
     """
 
-    attempt: Attempt
-    call: RetryCall
     delay: float | None
-
-    def replacement(self) -> Replacement | None:
-        """The message with the arguments that `retry()` was given, if it was."""
-        call, attempt = self.call, self.attempt
-        if attempt.job is None or (call.args is None and call.kwargs is None):
-            return None
-        args = attempt.args if call.args is None else call.args
-        kwargs = attempt.kwargs if call.kwargs is None else call.kwargs
-        stored = Message.loads(attempt.job.message)
-        message, body = with_arguments(stored, attempt.job.body, args, kwargs)
-        text = readable(args, kwargs) if attempt.options.store_args else ""
-        return Replacement(message.dumps(), body, text)
+    replacement: Replacement | None
 
 
 def retry(attempt: Attempt, call: RetryCall) -> Retry:
@@ -62,12 +50,13 @@ def retry(attempt: Attempt, call: RetryCall) -> Retry:
 
     Raises:
         BaseException: No attempts are left: `exc`, or `MaxRetriesExceededError`.
+        MessageNotSerialisable: The serializer refuses the new arguments.
     """
     if _is_spent(attempt, call):
         attempt.gave_up = _last_word(attempt, call)
         raise attempt.gave_up
     delay = _delay(attempt, call)
-    attempt.asked = Asked(attempt, call, delay)
+    attempt.asked = Asked(delay, _replacement(attempt, call))
     return Retry(exc=call.exc, when=call.eta or delay)
 
 
@@ -88,6 +77,18 @@ def _last_word(attempt: Attempt, call: RetryCall) -> BaseException:
         task_kwargs=request.kwargs,
     )
     return error
+
+
+def _replacement(attempt: Attempt, call: RetryCall) -> Replacement | None:
+    if attempt.job is None or (call.args is None and call.kwargs is None):
+        return None
+    args = attempt.args if call.args is None else call.args
+    kwargs = attempt.kwargs if call.kwargs is None else call.kwargs
+    stored = Message.loads(attempt.job.message)
+    message, body = with_arguments(stored, attempt.job.body, args, kwargs)
+    text = readable(args, kwargs) if attempt.options.store_args else ""
+    shown = attempt.job.arguments if is_worded(stored.headers) else text
+    return Replacement(message.dumps(), body, shown)
 
 
 def _delay(attempt: Attempt, call: RetryCall) -> float | None:

@@ -14,7 +14,7 @@ from celery.utils.time import maybe_iso8601, maybe_make_aware
 from celery_lease import keys
 from celery_lease.errors import MessageNotSerialisable
 from celery_lease.job import NewJob
-from celery_lease.message import HEADER, Built, build, to_text, with_ids
+from celery_lease.message import HEADER, Built, build, is_worded, to_text, with_ids
 from celery_lease.policy import PREFIX, Options, overridden
 
 if TYPE_CHECKING:
@@ -66,6 +66,8 @@ def prepare(task: LeasedTask, call: Call) -> Prepared:
         **(sending.get("headers") or {}),
         HEADER: _header(own, options, delay or 0.0),
     }
+    if sending.get("argsrepr") or sending.get("kwargsrepr"):
+        sending["headers"][HEADER]["worded"] = True
     built = build(
         task.app,
         task.name,
@@ -86,7 +88,7 @@ def prepare(task: LeasedTask, call: Call) -> Prepared:
         queue=built.message.routing_key,
         key=keys.render(options.key, "lease_key", task.run, call.args, call.kwargs),
         tenant=keys.render(options.tenant, "lease_tenant", task.run, call.args, call.kwargs) or "",
-        arguments=readable(call.args, call.kwargs) if options.store_args else "",
+        arguments=_arguments(call, built) if options.store_args else "",
         max_attempts=options.max_attempts,
         delay=max(0.0, delay or 0.0),
         expires_in=expires_in,
@@ -106,6 +108,8 @@ def from_request(task: LeasedTask, request: Any) -> Prepared:
         for name, value in request.as_execution_options().items()
         if value is not None and name != "task_id"
     }
+    # Its sender may have hidden something in them.
+    sending.update(argsrepr=request.argsrepr, kwargsrepr=request.kwargsrepr)
     sending["ignore_result"] = _ignores_result(task, request)
     sending["headers"] = {k: v for k, v in (request.headers or {}).items() if k != HEADER}
     sending.update(_route(request.delivery_info or {}))
@@ -188,6 +192,13 @@ def _fingerprint(task: LeasedTask, call: Call, body: bytes) -> str:
         # Another serializer than JSON took them; its bytes are the best there is.
         canonical = body
     return hashlib.sha256(canonical).hexdigest()
+
+
+def _arguments(call: Call, built: Built) -> str:
+    headers = built.message.headers
+    if is_worded(headers):
+        return f"{headers['argsrepr']} {headers['kwargsrepr']}"
+    return readable(call.args, call.kwargs)
 
 
 def readable(args: Any, kwargs: Any) -> str:
