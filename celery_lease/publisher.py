@@ -26,6 +26,9 @@ logger = logging.getLogger(__name__)
 #: Holds a random word on a Redis broker for as long as that keeps its data.
 EPOCH_KEY = "celery-lease:epoch"
 
+#: Types of exchanges that bring a message to queues by routes; the first one will do for a hint.
+_ROUTED = ("direct", "topic")
+
 _ONE_TRY = {"max_retries": 1, "interval_start": 0, "interval_step": 0, "interval_max": 0}
 
 
@@ -147,11 +150,17 @@ class Publisher:
 
     def _send(self, producer: Producer, message: Message, body: bytes, retries: int) -> None:
         conf = self._app.conf
+        queue = self._app.amqp.queues[message.queue] if message.queue else None
+        exchange, routing_key = message.exchange, message.routing_key
+        if queue and _is_redis(producer) and queue.exchange.type in _ROUTED:
+            # Routes to queues are data of the broker: kombu drops a message without a word
+            # once they are lost, and declares them no second time. A queue needs none.
+            exchange, routing_key = "", message.queue
         producer.publish(
             body,
-            exchange=message.exchange,
-            routing_key=message.routing_key,
-            declare=[self._app.amqp.queues[message.queue]] if message.queue else [],
+            exchange=exchange,
+            routing_key=routing_key,
+            declare=[queue] if queue else [],
             headers={**message.headers, "retries": retries},
             content_type=message.content_type,
             content_encoding=message.content_encoding,
@@ -161,11 +170,14 @@ class Publisher:
         )
 
 
+def _is_redis(producer: Producer) -> bool:
+    return bool(producer.connection.transport.driver_type == "redis")
+
+
 def _epoch(producer: Producer) -> str:
-    connection = producer.connection
-    if connection.transport.driver_type != "redis":
+    if not _is_redis(producer):
         return ""
-    client = connection.default_channel.client
+    client = producer.connection.default_channel.client
     client.set(EPOCH_KEY, secrets.token_hex(8), nx=True)
     found = client.get(EPOCH_KEY)
     return found.decode() if isinstance(found, bytes) else str(found or "")

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from celery import Celery
+from kombu import Exchange, Queue
 
 from celery_lease import LeasedTask, PermanentError, current_lease, signals
 from celery_lease.errors import Interrupt, StaleToken
@@ -32,6 +33,10 @@ app.conf.update(
 )
 if app.conf.broker_url.startswith("redis"):
     app.conf.broker_transport_options = {"socket_timeout": 10}
+if "EXCHANGE" in os.environ:
+    # A queue behind a topic exchange: what routes to it is the broker's own data.
+    topics = Exchange(os.environ["EXCHANGE"], type="topic")
+    app.conf.task_queues = [Queue(os.environ["QUEUE"], topics, routing_key="jobs")]
 
 
 def _diary() -> Diary:
