@@ -52,17 +52,20 @@ class Sweeper:
         self._bell = Bell()
         self._stopping = False
         self._stopped = Bell()
+        self._ended = True
         self._passes = 0
 
     def start(self) -> None:
         """Start the loop."""
+        self._ended = False
         start_thread(self._loop, "celery-lease-sweeper")
 
     def stop(self, timeout: float = 5.0) -> None:
-        """End the loop and wait for its last pass, `timeout` seconds at most."""
+        """End the loop and wait for its last pass, `timeout` seconds at most; safe to repeat."""
         self._stopping = True
         self._bell.ring()
-        self._stopped.wait(timeout)
+        if not self._ended:
+            self._stopped.wait(timeout)
 
     def _loop(self) -> None:
         try:
@@ -70,6 +73,7 @@ class Sweeper:
                 self._bell.wait(self._sweep_safely())
             self._leave()
         finally:
+            self._ended = True
             self._stopped.ring()
 
     def _sweep_safely(self) -> float:
