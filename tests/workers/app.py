@@ -304,3 +304,9 @@ def mourn(task_id: str) -> None:
 def held(name: str) -> str:
     """As `hold`, one operation per name."""
     return hold.run(name)
+
+
+@app.task(base=LeasedTask, lease_retention=0.5)
+def brief(name: str) -> str:
+    """As `note`, but soon to be pruned."""
+    return note.run(name)
