@@ -45,7 +45,7 @@ class Lab:
     def __init__(self, **settings: Any) -> None:
         name = uuid4().hex
         # Names are the tests' own, because kombu keeps one set of queues per process.
-        self.app = Celery(name, log=_PytestsLogging, set_as_current=False)
+        self.app = Celery(name, log=_PytestsLogging, set_as_current=False, fixups=())
         self.app.conf.update(
             broker_url="memory://",
             result_backend="cache+memory://",
@@ -97,13 +97,17 @@ class Lab:
         qos = self._worker.consumer.task_consumer.channel.qos
         return len(set(qos._delivered) - set(qos._dirty))
 
+    def delivered(self) -> int:
+        """How many messages the worker has begun with so far."""
+        return int(self._worker.state.all_total_count[0])
+
     def deliver_again(self, job: Job) -> None:
         """Another delivery of a job's message, until it has been acknowledged."""
-        seen = self._worker.state.all_total_count[0]
+        seen = self.delivered()
         runtime_of(self.app, Options(store=self.app.conf.lease_store)).publisher.publish(
             [Due(job.id, job.message, job.body, 0)]
         )
-        wait_for(lambda: self._worker.state.all_total_count[0] > seen, what="delivery")
+        wait_for(lambda: self.delivered() > seen, what="delivery")
         wait_for(lambda: not self.unacknowledged(), what="acknowledged message")
 
     def job(self, result: LeasedResult | str) -> Job:
