@@ -49,14 +49,14 @@ def test_a_worker_of_other_queues_publishes_what_was_lost(
         for _ in range(2):
             wait_for(lambda: client.llen("celery") == len(NAMES), what="messages")
             wait_for(lambda: client.exists(EPOCH_KEY), what="epoch")
-            wait_for(lambda: _noted(flushable) == len(NAMES), what="notes")
+            wait_for(lambda: _noted() == len(NAMES), what="notes")
             client.flushall()
         wait_for(lambda: client.llen("celery") == len(NAMES), what="messages")
         with flushable.worker(pool="threads"):
             _await_all(flushable)
 
 
-def _noted(project: Project) -> int:
+def _noted() -> int:
     """Jobs whose message is known to have left."""
     from celery_lease.django.models import Job
 
