@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from celery.app.task import Context
 from celery.exceptions import Ignore, TaskRevokedError
 
 from celery_lease.job import Job, State, Unsettled
@@ -55,6 +56,14 @@ def _hand_out_cancelled(attempt: Attempt) -> None:
     backend.mark_as_revoked(
         request.id, "cancelled", request=request, store_result=not request.ignore_result
     )
-    fail_chain = getattr(backend, "_fail_chain", None)
-    if fail_chain and request.chain:
-        fail_chain(request.chain, TaskRevokedError("cancelled"))
+    for element in request.chain or ():
+        _fail_link(backend.wrapped, element, TaskRevokedError("cancelled"))
+
+
+def _fail_link(backend: Any, element: Any, exc: Exception) -> None:
+    """End a task that was to follow in the chain, so that nobody waits for it."""
+    options = element.get("options") or {}
+    if task_id := options.get("task_id"):
+        link = Context(element, **options)
+        link.update(id=task_id, group=options.get("group_id"), errbacks=options.get("link_error"))
+        backend.mark_as_failure(task_id, exc, request=link)
