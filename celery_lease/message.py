@@ -192,14 +192,16 @@ def has_followers(embed: Mapping[str, Any]) -> bool:
     return any(embed.get(name) for name in ("callbacks", "errbacks", "chain", "chord"))
 
 
-def to_text(value: Any) -> str:
+def to_text(value: Any, *, sort_keys: bool = False) -> str:
     """A value as JSON text, in kombu's form that keeps dates, decimals and UUIDs.
+
+    Sorted, equal values have equal texts; keys of several types have no order.
 
     Raises:
         MessageNotSerialisable: JSON cannot hold it.
     """
     try:
-        return str(json.dumps(value, sort_keys=True))
+        return str(json.dumps(value, sort_keys=sort_keys))
     except (TypeError, ValueError, RecursionError, EncodeError) as refused:
         raise MessageNotSerialisable(str(refused)) from refused
 

@@ -187,7 +187,7 @@ def _seconds_until(task: LeasedTask, at: Any, seconds: Any) -> float | None:
 def _fingerprint(task: LeasedTask, call: Call, body: bytes) -> str:
     arguments = keys.bound_arguments(task.run, call.args, call.kwargs)
     try:
-        canonical = to_text(arguments).encode()
+        canonical = to_text(arguments, sort_keys=True).encode()
     except MessageNotSerialisable:
         # Another serializer than JSON took them; its bytes are the best there is.
         canonical = body

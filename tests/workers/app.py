@@ -310,3 +310,24 @@ def held(name: str) -> str:
 def brief(name: str) -> str:
     """As `note`, but soon to be pruned."""
     return note.run(name)
+
+
+# -- odd values ---------------------------------------------------------------
+
+
+@app.task(base=LeasedTask)
+def echo(value: Any) -> Any:
+    """Return it."""
+    return value
+
+
+@app.task(base=LeasedTask)
+def mixed() -> dict[Any, Any]:
+    """Return keys that have no order among themselves."""
+    return {1: "one", "two": 2}
+
+
+@app.task(base=LeasedTask, lease_max_attempts=1)
+def shout(word: str) -> None:
+    """Raise it."""
+    raise RuntimeError(word)
