@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import re
 import string
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,10 @@ if TYPE_CHECKING:
 MAX_LENGTH = 255
 
 
-#: Separators a template may use, the escape itself first, and what PostgreSQL refuses.
-_ESCAPED = "%:/\x00"
+#: Separators a template may use, the escape itself first.
+_ESCAPED = "%:/"
+#: What PostgreSQL refuses in a text, and what is no text in UTF-8.
+_UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")
 
 
 class _Escaping(string.Formatter):
@@ -26,8 +29,12 @@ class _Escaping(string.Formatter):
     def format_field(self, value: Any, format_spec: str) -> str:
         text: str = super().format_field(value, format_spec)
         for character in _ESCAPED:
-            text = text.replace(character, f"%{ord(character):02X}")
+            text = text.replace(character, _escape(character))
         return text
+
+
+def _escape(character: str) -> str:
+    return f"%{ord(character):02X}"
 
 
 _formatter = _Escaping()
@@ -67,7 +74,7 @@ def render(
         key = _format(template, option, bound_arguments(run, args, kwargs))
     if not isinstance(key, str) or not key:
         raise ConfigurationError(f"{option} gave {key!r}; it must give a text that is not empty")
-    return _bounded(key)
+    return _bounded(_UNSTORABLE.sub(lambda found: _escape(found[0]), key))
 
 
 def _format(template: str, option: str, arguments: dict[str, Any]) -> str:
@@ -84,7 +91,7 @@ def _format(template: str, option: str, arguments: dict[str, Any]) -> str:
 def _bounded(key: str) -> str:
     if len(key) <= MAX_LENGTH:
         return key
-    digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
+    digest = hashlib.sha256(key.encode()).hexdigest()
     return f"{key[: MAX_LENGTH - len(digest) - 1]}#{digest}"
 
 

@@ -44,3 +44,9 @@ def test_any_text_of_a_failure_is_kept(redis_project: Project, pool: str) -> Non
             assert job.failure.name == "RuntimeError"
             wait_for(lambda one=result: one.job.settled_at, what="settled")
             assert result.state == "FAILURE"
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_any_word_makes_a_key(redis_project: Project, word: str) -> None:
+    results = [redis_project.app.keyed.delay(word, 1) for _ in range(2)]
+    assert [result.duplicate for result in results] == [False, True]
