@@ -181,15 +181,22 @@ def with_ids(app: Celery, followers: Any) -> Any:
 
 
 def _with_id(app: Celery, follower: Mapping[str, Any]) -> Signature[Any]:
-    signature: Signature[Any] = maybe_signature(deepcopy(dict(follower)), app=app)
+    try:
+        signature: Signature[Any] = maybe_signature(_copy(follower), app=app)
+    except RecursionError as refused:
+        raise MessageNotSerialisable("arguments of a follower contain themselves") from refused
     if not signature.options.get("task_id"):
         signature.freeze()
     return signature
 
 
-def has_followers(embed: Mapping[str, Any]) -> bool:
-    """Whether anybody follows: callbacks, errbacks, a chain or a chord."""
-    return any(embed.get(name) for name in ("callbacks", "errbacks", "chain", "chord"))
+def _copy(value: Any) -> Any:
+    """A deep copy; signatures of Celery before 5.7 copy themselves shallowly."""
+    if isinstance(value, Mapping):
+        return {name: _copy(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_copy(one) for one in value]
+    return deepcopy(value)
 
 
 def to_text(value: Any, *, sort_keys: bool = False) -> str:
