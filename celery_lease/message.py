@@ -209,8 +209,9 @@ def to_text(value: Any, *, sort_keys: bool = False) -> str:
     """
     try:
         return str(json.dumps(value, sort_keys=sort_keys))
-    except (TypeError, ValueError, RecursionError, EncodeError) as refused:
-        raise MessageNotSerialisable(str(refused)) from refused
+    except Exception as refused:
+        # Whatever an object's own `__json__` raises.
+        raise MessageNotSerialisable(repr(refused)) from refused
 
 
 def from_text(text: str) -> Any:
