@@ -8,7 +8,7 @@ import random
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 from celery_lease.errors import ConfigurationError, UnknownOption
 from celery_lease.job import Failure
@@ -24,7 +24,7 @@ def _require(holds: bool, name: str, valid: str) -> None:  # noqa: FBT001 - read
         raise ConfigurationError(f"{name} must be {valid}")
 
 
-def _is_positive(value: object) -> bool:
+def _is_positive(value: object) -> TypeGuard[float]:
     # Infinity is no date in a database and no number in JSON.
     return isinstance(value, int | float) and value is not True and 0 < value < math.inf
 
@@ -266,7 +266,7 @@ def delay_after(options: Options, exc: BaseException, attempt: int) -> float:
     """Seconds to wait after a failed attempt; `retry_after` only lengthens it."""
     asked = getattr(exc, "retry_after", None)
     wait = options.waits.delay(attempt)
-    return max(wait, float(asked)) if isinstance(asked, int | float) else wait
+    return max(wait, float(asked)) if _is_positive(asked) else wait
 
 
 def failure_of(exc: BaseException, *, retryable: bool) -> Failure:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from celery.exceptions import Retry
 from celery.utils.time import maybe_iso8601, maybe_make_aware
 
-from celery_lease.message import Message, is_worded, with_arguments
+from celery_lease.message import HEADER, Message, is_worded, revision, with_arguments
 from celery_lease.stores.base import Replacement
-from celery_lease.submission import readable
+from celery_lease.submission import from_request, readable
 
 if TYPE_CHECKING:
     from celery_lease.attempt import Attempt
@@ -27,6 +28,7 @@ class RetryCall:
     eta: Any
     countdown: float | None
     max_retries: int | None
+    options: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -80,15 +82,29 @@ def _last_word(attempt: Attempt, call: RetryCall) -> BaseException:
 
 
 def _replacement(attempt: Attempt, call: RetryCall) -> Replacement | None:
-    if attempt.job is None or (call.args is None and call.kwargs is None):
+    is_same = call.args is None and call.kwargs is None and not call.options
+    if attempt.job is None or is_same:
         return None
     args = attempt.args if call.args is None else call.args
     kwargs = attempt.kwargs if call.kwargs is None else call.kwargs
     stored = Message.loads(attempt.job.message)
-    message, body = with_arguments(stored, attempt.job.body, args, kwargs)
+    if call.options:
+        message, body = _rerouted(attempt, call, stored, args, kwargs)
+    else:
+        message, body = with_arguments(stored, attempt.job.body, args, kwargs)
     text = readable(args, kwargs) if attempt.options.store_args else ""
     shown = attempt.job.arguments if is_worded(stored.headers) else text
     return Replacement(message.dumps(), body, shown)
+
+
+def _rerouted(
+    attempt: Attempt, call: RetryCall, stored: Message, args: Any, kwargs: Any
+) -> tuple[Message, bytes]:
+    """Another queue or priority makes another message, built as for a new submission."""
+    built = from_request(attempt.task, attempt.request, args, kwargs, **call.options).built
+    own = {**built.message.headers[HEADER], "rev": revision(stored.headers) + 1}
+    message = replace(built.message, headers={**built.message.headers, HEADER: own})
+    return message, built.body
 
 
 def _delay(attempt: Attempt, call: RetryCall) -> float | None:
@@ -96,6 +112,12 @@ def _delay(attempt: Attempt, call: RetryCall) -> float | None:
         when: datetime = maybe_make_aware(maybe_iso8601(call.eta), attempt.task.app.timezone)
         return max(0.0, (when - datetime.now(UTC)).total_seconds())
     if call.countdown is not None:
-        return float(call.countdown)
+        return _seconds(call.countdown)
     default: float | None = attempt.task.default_retry_delay
     return default
+
+
+def _seconds(countdown: float) -> float:
+    if not math.isfinite(countdown):
+        raise ValueError(f"countdown={countdown} is no time at which to try again")
+    return max(0.0, float(countdown))

@@ -101,8 +101,10 @@ def prepare(task: LeasedTask, call: Call) -> Prepared:
     return Prepared(new, built, options)
 
 
-def from_request(task: LeasedTask, request: Any) -> Prepared:
-    """The submission behind a message that reached a worker."""
+def from_request(
+    task: LeasedTask, request: Any, args: Any = None, kwargs: Any = None, **changes: Any
+) -> Prepared:
+    """The submission behind a message that reached a worker, with changes of its options."""
     sending = {
         name: value
         for name, value in request.as_execution_options().items()
@@ -114,8 +116,10 @@ def from_request(task: LeasedTask, request: Any) -> Prepared:
     sending["headers"] = {k: v for k, v in (request.headers or {}).items() if k != HEADER}
     sending.update(_route(request.delivery_info or {}))
     sending.update(overrides_of(request))
-    call = Call(tuple(request.args or ()), dict(request.kwargs or {}), request.id, sending)
-    return prepare(task, call)
+    sending.update(changes)
+    args = request.args if args is None else args
+    kwargs = request.kwargs if kwargs is None else kwargs
+    return prepare(task, Call(tuple(args or ()), dict(kwargs or {}), request.id, sending))
 
 
 def _ignores_result(task: LeasedTask, request: Any) -> bool | None:

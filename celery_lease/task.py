@@ -251,7 +251,7 @@ class LeasedTask(Task):
         attempt = attempt_of(self.request)
         if attempt is None:
             return super().retry(args, kwargs, exc, throw, eta, countdown, max_retries, **options)
-        wanted = retry(attempt, RetryCall(args, kwargs, exc, eta, countdown, max_retries))
+        wanted = retry(attempt, RetryCall(args, kwargs, exc, eta, countdown, max_retries, options))
         if throw:
             raise wanted
         return wanted

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 from celery.exceptions import MaxRetriesExceededError, Retry
 
-from celery_lease import current_lease
+from celery_lease import RetryableError, current_lease
+from celery_lease.message import Message
 from tests.support.waiting import wait_for
 
 if TYPE_CHECKING:
@@ -145,3 +146,47 @@ def test_a_retry_raised_by_hand_ends_as_celerys_own_would(lab: Lab) -> None:
     assert (job.state, job.attempts) == ("dead", 3)
     assert job.failure.name == "MaxRetriesExceededError"
     assert isinstance(result.result, MaxRetriesExceededError)
+
+
+def test_another_queue_and_priority_are_used_from_then_on(lab: Lab) -> None:
+    @lab.task(bind=True)
+    def follower(_self: Any, _result: int) -> None:
+        lab.note("followed")
+
+    @lab.task(bind=True)
+    def body(self: Any, n: int) -> int:
+        if lab.note(self.request.delivery_info.get("priority")) == 1:
+            queue = lab.app.conf.task_default_queue
+            raise self.retry(countdown=0, priority=7, queue=queue, headers={"own": "x"})
+        lab.note(self.request.own)
+        return n
+
+    job, _ = lab.outcome(body, 4, link=follower.s(), compression="gzip")
+    wait_for(lambda: "followed" in lab.runs, what="follower")
+    assert (job.result, lab.runs) == ("4", [0, 7, "x", "followed"])
+    again = body.apply_async((4,), countdown=600)
+    assert again.job.fingerprint == job.fingerprint
+
+
+def test_a_retry_to_another_queue_leaves_for_it(lab: Lab) -> None:
+    @lab.task(bind=True, lease_backoff=[600])
+    def body(self: Any) -> NoReturn:
+        raise self.retry(countdown=600, queue="elsewhere")
+
+    job = _in_retry(lab, body.delay())
+    assert Message.loads(job.message).routing_key == "elsewhere"
+
+
+@pytest.mark.parametrize("seconds", [float("inf"), float("nan")])
+def test_a_time_that_never_comes_is_the_bodys_error(lab: Lab, seconds: float) -> None:
+    @lab.task(bind=True)
+    def asking(self: Any) -> NoReturn:
+        raise self.retry(countdown=seconds)
+
+    @lab.task()
+    def told() -> NoReturn:
+        raise RetryableError(retry_after=seconds)
+
+    for task in (asking, told):
+        job, _ = lab.outcome(task)
+        assert (job.state, job.attempts) == ("dead", 3)
