@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from django.db import connections, transaction
+from django.db import InterfaceError, InternalError, OperationalError, connections, transaction
 
 from celery_lease.django import (
     claiming,
@@ -34,6 +35,7 @@ from celery_lease.job import (
     Job,
     NewJob,
     Renewal,
+    State,
     Submitted,
 )
 from celery_lease.stores.base import Done, JobStore, Replacement
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
 
     from celery_lease.lease import Grant
+
+logger = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
 
@@ -167,8 +171,40 @@ class DjangoStore(JobStore):
         self, grant: Grant, encode: Callable[[object], str], trust: float | None = None
     ) -> Iterator[Done]:
         limit = grant.ttl if trust is None else trust
-        with self._refusing(grant, "commit"), committing(self.using, grant, encode, limit) as done:
+        with (
+            self._refusing(grant, "commit"),
+            self._judging_outages(grant),
+            committing(self.using, grant, encode, limit) as done,
+        ):
             yield done
+
+    @contextmanager
+    def _judging_outages(self, grant: Grant) -> Iterator[None]:
+        """What a connection that broke inside a commit means: the row tells.
+
+        The server ends the transaction of a holder that was silent for longer than it may
+        trust its lease; by then the job can be somebody else's, and the holder is stale. Or
+        the `COMMIT` itself was carried out and only its answer is missing.
+        """
+        try:
+            yield
+        except (OperationalError, InterfaceError, InternalError) as broken:
+            self._connection.close()
+            state = self._state_under(grant)
+            if state is None:
+                raise Moved from broken
+            if state is not State.SUCCEEDED:
+                raise
+            logger.warning("job %s was committed, its answer was lost", grant.job_id)
+
+    def _state_under(self, grant: Grant) -> State | None:
+        """The job's state as this grant's; `RUNNING` while nobody can be asked."""
+        try:
+            with self._reading() as step:
+                job = step.jobs.under(grant).only("state").first()
+        except StoreUnavailable:
+            return State.RUNNING
+        return State(job.state) if job else None
 
     # -- sweeping and operating -------------------------------------------
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.contrib.auth.models import Group
-from django.db import connections
+from django.db import OperationalError, connections
 
 from celery_lease.errors import StaleToken, StoreUnavailable
 from celery_lease.job import Busy, Claimed, Kind, State
@@ -235,3 +235,59 @@ def _closing(call: Callable[[], Any]) -> Any:
         return call()
     finally:
         connections["default"].close()
+
+
+def test_a_commit_whose_connection_broke_is_told_whether_it_was_stale(
+    store: JobStore, elapse: Elapse
+) -> None:
+    """As after a long pause, when the server has ended the silent transaction."""
+    stale = hold_new(store)
+    with pytest.raises(StaleToken), store.commit(stale, to_text):
+        Group.objects.create(name="effect")
+        _kill_other_backends()
+        _elsewhere(lambda: elapse(PAST_TTL))
+        _elsewhere(lambda: claim(store, owner=OTHER))
+        Group.objects.create(name="more")
+    refusal = store.events("a")[-1]
+    assert (refusal.kind, refusal.token) == (Kind.STALE_WRITE_REFUSED, stale.token)
+    assert not Group.objects.exists()
+
+
+def test_a_commit_whose_connection_broke_is_no_more_while_the_job_is_held(
+    store: JobStore,
+) -> None:
+    grant = hold_new(store)
+    with pytest.raises(OperationalError), store.commit(grant, to_text):
+        _kill_other_backends()
+        Group.objects.create(name="effect")
+    assert store.renew([grant]).lost == frozenset()
+    commit(store, grant)
+    assert Group.objects.count() == 1
+
+
+def test_a_commit_whose_answer_was_lost_is_a_success(store: JobStore) -> None:
+    grant = hold_new(store)
+    with store.commit(grant, to_text):
+        Group.objects.create(name="effect")
+        # The server carries COMMIT out; its client never hears of it.
+        _lose_the_answer_of_commit()
+    assert store.get("a").state == State.SUCCEEDED  # type: ignore[union-attr]
+    assert [event.kind for event in store.events("a")].count(Kind.STALE_WRITE_REFUSED) == 0
+    assert Group.objects.count() == 1
+
+
+def _lose_the_answer_of_commit() -> None:
+    connection = connections["default"]
+    commit = connection._commit
+
+    def lose() -> None:
+        connection._commit = commit
+        commit()
+        raise OperationalError
+
+    connection._commit = lose
+
+
+def _elsewhere(call: Callable[[], Any]) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(_closing, call).result(10)
