@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import builtins
 import logging
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from celery import states
 from celery.backends.base import DisabledBackend
-from celery.result import AsyncResult
+from celery.exceptions import TimeoutError  # noqa: A004 - what Celery raises
+from celery.result import AsyncResult, assert_will_not_block
 from celery.utils.saferepr import saferepr
 
 from celery_lease import errors
@@ -91,13 +93,27 @@ class LeasedResult(AsyncResult):
         """The job as it is now; shared by all submissions under one key."""
         return self._store.get(self._submission or self.id) if self._store else None
 
-    def get(self, *args: Any, **options: Any) -> Any:
-        """Wait for the result, unless the job store has it; takes what Celery's own takes."""
+    def get(self, timeout: float | None = None, *args: Any, **options: Any) -> Any:
+        """Wait for the result, unless the job store has it; takes what Celery's own takes.
+
+        Without a result backend the job store is asked every `interval` seconds.
+        """
+        if isinstance(self.backend, DisabledBackend) and self._store and not self.ignored:
+            self._wait_for_job(timeout, options)
         if self._cache is None:
             # The backend may have forgotten it, and waiting there would not end.
             with suppress(StoreUnavailable):
                 self._maybe_set_cache(self._get_task_meta())
-        return super().get(*args, **options)
+        return super().get(timeout, *args, **options)
+
+    def _wait_for_job(self, timeout: float | None, options: dict[str, Any]) -> None:
+        if options.get("disable_sync_subtasks", True):
+            assert_will_not_block()
+        ends_at = None if timeout is None else time.monotonic() + timeout
+        while not self.ready():
+            if ends_at is not None and time.monotonic() >= ends_at:
+                raise TimeoutError("The operation timed out.")
+            time.sleep(options.get("interval", 0.5))
 
     def _get_task_meta(self) -> dict[str, Any]:
         if self._cache is None and not isinstance(self.backend, DisabledBackend):
