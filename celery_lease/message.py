@@ -75,25 +75,26 @@ class _NoConnection:
 
 
 class _Recorder(Producer):
-    """A producer that keeps what Celery would publish."""
+    """A producer that keeps what Celery would publish.
 
-    def __init__(self, app: Celery) -> None:
+    Args:
+        app: The app.
+        ignore_result: What the message shall say of it.
+    """
+
+    def __init__(self, app: Celery, ignore_result: bool | None) -> None:  # noqa: FBT001 - Celery's word
         super().__init__(None, serializer=app.conf.task_serializer, auto_declare=False)
-        self._app = app
+        self._ignore_result = ignore_result
         self.recorded: tuple[bytes, dict[str, Any]] | None = None
 
     @property
     def connection(self) -> _NoConnection:
         return _NoConnection()
 
-    @property
-    def channel(self) -> Any:
-        """A real one: the `rpc` result backend declares its reply queue before a task is sent."""
-        with self._app.producer_pool.acquire(block=True) as producer:
-            return producer.channel
-
     def publish(self, body: Any, **options: Any) -> None:
         headers = dict(options.pop("headers", None) or {})
+        if "ignore_result" in headers:
+            headers["ignore_result"] = self._ignore_result
         serializer, compression = options.pop("serializer", None), options.get("compression")
         try:
             data, content_type, encoding = self._prepare(
@@ -123,7 +124,8 @@ def build(app: Celery, name: str, args: Any, kwargs: Any, **options: Any) -> Bui
     Raises:
         MessageNotSerialisable: The serializer refuses the arguments.
     """
-    recorder, event = _Recorder(app), _SentEvent()
+    ignore_result = options.get("ignore_result")
+    recorder, event = _Recorder(app, ignore_result), _SentEvent()
     with _no_eager_warning(app):
         result = app.send_task(
             name,
@@ -131,9 +133,11 @@ def build(app: Celery, name: str, args: Any, kwargs: Any, **options: Any) -> Bui
             kwargs,
             producer=recorder,
             event_dispatcher=event,
-            # Recording needs no second try, and Celery would ask for a real connection.
-            **{**options, "retry": False},
+            # Recording needs no second try, and Celery would ask for a real connection. It would
+            # also make the result backend listen, and so nothing is recorded while that is down.
+            **{**options, "retry": False, "ignore_result": True},
         )
+    result.ignored = bool(ignore_result)
     raw, parts = recorder.recorded or (b"", {})
     return Built(_message(parts), raw, event.event, result)
 

@@ -64,6 +64,7 @@ class Publisher:
         try:
             with self._producer(producer) as sending:
                 sent.epoch = _epoch(sending)
+                self._declare_replies(sending)
                 sent.task_ids.extend(due.task_id for due in messages if self._left(sending, due))
         except Exception as refused:  # noqa: BLE001 - any transport's error means: not sent
             self._drop()
@@ -74,6 +75,15 @@ class Publisher:
                 refused,
             )
         return sent
+
+    def _declare_replies(self, producer: Producer) -> None:
+        """Results that come by message need a queue before their task is sent.
+
+        Other backends can be asked at any time later, and may be down now.
+        """
+        backend = self._app.backend
+        if not self._own and hasattr(type(backend), "binding"):
+            backend.on_task_call(producer, "")
 
     def _left(self, producer: Producer, due: Due) -> bool:
         broken = (*producer.connection.connection_errors, *producer.connection.channel_errors)
