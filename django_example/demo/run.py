@@ -85,7 +85,8 @@ def ending_on_signals() -> Iterator[None]:
     def end(_: int, __: FrameType | None) -> NoReturn:
         raise KeyboardInterrupt
 
-    ending = (signal.SIGTERM, signal.SIGHUP)
+    # SIGINT too: a shell that starts a program in the background has it ignore that one.
+    ending = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [signal.signal(number, end) for number in ending]
     try:
         yield
