@@ -53,23 +53,29 @@ def as_microseconds(wait: timedelta) -> int:
     return (wait.days * 86_400 + wait.seconds) * 1_000_000 + wait.microseconds
 
 
-def read_clock(connection: BaseDatabaseWrapper, statement_timeout: float | None) -> datetime:
+def read_clock(
+    connection: BaseDatabaseWrapper, *, statement: float | None = None, idle: float | None = None
+) -> datetime:
     """The store's time.
+
+    The limits ride along with the question, so that they cost no round trip of their own.
 
     Args:
         connection: Where to ask.
-        statement_timeout: Seconds any later statement of this transaction may take, locks
-            included; `None` leaves the transaction as it is. It rides along with the
-            question, so that it costs no round trip of its own.
+        statement: Seconds any later statement of this transaction may take, locks included.
+        idle: Seconds this transaction may wait for its client before the server ends it: a
+            process that was stopped must not keep its locks.
     """
     if connection.vendor != "postgresql":
         return moment(_host_microseconds())
-    statement, parameters = f"SELECT {_POSTGRESQL}", []
-    if statement_timeout is not None:
-        statement += ", set_config('statement_timeout', %s, true)"
-        parameters = [str(max(1, int(statement_timeout * 1000)))]
+    limits = {"statement_timeout": statement, "idle_in_transaction_session_timeout": idle}
+    asked, parameters = [_POSTGRESQL], []
+    for name, seconds in limits.items():
+        if seconds is not None:
+            asked.append(f"set_config('{name}', %s, true)")
+            parameters.append(str(max(1, int(seconds * 1000))))
     with connection.cursor() as cursor:
-        cursor.execute(statement, parameters)
+        cursor.execute(f"SELECT {', '.join(asked)}", parameters)  # our own words
         return moment(cursor.fetchone()[0])
 
 

@@ -6,7 +6,14 @@ import math
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from django.db import Error, InterfaceError, OperationalError, ProgrammingError, transaction
+from django.db import (
+    Error,
+    InterfaceError,
+    InternalError,
+    OperationalError,
+    ProgrammingError,
+    transaction,
+)
 
 from celery_lease.errors import (
     ConfigurationError,
@@ -22,6 +29,8 @@ if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
 
 _NO_TABLE = ("42P01", "42703")
+#: PostgreSQL ended the connection: idle in a transaction, or a transaction too long.
+_ENDED = ("25P03", "25P04")
 
 
 @contextmanager
@@ -33,7 +42,11 @@ def own_transaction(connection: BaseDatabaseWrapper, timeout: float) -> Iterator
                 yield
         else:
             connect(connection, timeout)
-            with writing_at_once(connection, timeout), transaction.atomic(using=connection.alias):
+            with (
+                writing_at_once(connection, timeout),
+                _looking_again(connection),
+                transaction.atomic(using=connection.alias),
+            ):
                 yield
 
 
@@ -42,7 +55,7 @@ def explained(connection: BaseDatabaseWrapper) -> Iterator[None]:
     """Errors of the driver as errors of the store; a broken connection is not kept."""
     try:
         yield
-    except (OperationalError, InterfaceError, ProgrammingError) as error:
+    except (OperationalError, InterfaceError, InternalError, ProgrammingError) as error:
         reason = _explain(connection, error)
         if not connection.in_atomic_block:
             connection.close_if_unusable_or_obsolete()
@@ -74,6 +87,25 @@ def writing_at_once(
 
 
 @contextmanager
+def _looking_again(connection: Any) -> Iterator[None]:
+    """On PostgreSQL a statement that waited for a row sees what became of it.
+
+    A project may have asked for more isolation, under which such a statement fails.
+    """
+    strict = getattr(connection, "isolation_level", None)
+    if strict is None or strict == type(strict).READ_COMMITTED:
+        yield
+        return
+    driver = connection.connection
+    driver.isolation_level = type(strict).READ_COMMITTED
+    try:
+        yield
+    finally:
+        if connection.connection is driver and not driver.closed:
+            driver.isolation_level = strict
+
+
+@contextmanager
 def _immediate(connection: Any, timeout: float) -> Iterator[None]:
     # A transaction that reads first cannot become a writer once another one has written,
     # however long it waits.
@@ -98,7 +130,9 @@ def _explain(connection: BaseDatabaseWrapper, error: Error) -> LeaseError | None
             f"the tables of celery_lease in database {connection.alias!r} are missing or of "
             f"another version: run `manage.py migrate --database {connection.alias}` ({error})"
         )
-    if isinstance(error, ProgrammingError):
+    if isinstance(error, ProgrammingError) or (
+        isinstance(error, InternalError) and _code(error) not in _ENDED
+    ):
         return None
     if connection.in_atomic_block and _refused_upgrade(connection, error):
         return TransactionModeError(
@@ -109,8 +143,12 @@ def _explain(connection: BaseDatabaseWrapper, error: Error) -> LeaseError | None
 
 
 def _lacks_table(error: Error) -> bool:
-    code = getattr(error.__cause__, "sqlstate", None)
-    return code in _NO_TABLE or str(error).startswith(("no such table", "no such column"))
+    return _code(error) in _NO_TABLE or str(error).startswith(("no such table", "no such column"))
+
+
+def _code(error: Error) -> str | None:
+    code: str | None = getattr(error.__cause__, "sqlstate", None)
+    return code
 
 
 def _refused_upgrade(connection: Any, error: Error) -> bool:

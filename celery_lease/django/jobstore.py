@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from django.db import InterfaceError, InternalError, OperationalError, connections, transaction
+from django.db import connections, transaction
 
 from celery_lease.django import (
     claiming,
@@ -19,8 +19,8 @@ from celery_lease.django import (
     taking,
 )
 from celery_lease.django.clock import read_clock
-from celery_lease.django.commit import committing
-from celery_lease.django.connecting import explained, own_transaction
+from celery_lease.django.commit import BrokenCommit, Limits, Part, committed, committing
+from celery_lease.django.connecting import connect, explained, own_transaction
 from celery_lease.django.finding import find
 from celery_lease.django.step import Moved, Step
 from celery_lease.errors import StaleToken, StoreUnavailable, WrongJobState
@@ -35,7 +35,6 @@ from celery_lease.job import (
     Job,
     NewJob,
     Renewal,
-    State,
     Submitted,
 )
 from celery_lease.stores.base import Done, JobStore, Replacement
@@ -49,8 +48,6 @@ if TYPE_CHECKING:
     from celery_lease.lease import Grant
 
 logger = logging.getLogger(__name__)
-
-Answer = TypeVar("Answer")
 
 #: How often a step starts again because somebody moved its job meanwhile.
 _ROUNDS = 5
@@ -170,41 +167,25 @@ class DjangoStore(JobStore):
     def commit(
         self, grant: Grant, encode: Callable[[object], str], trust: float | None = None
     ) -> Iterator[Done]:
-        limit = grant.ttl if trust is None else trust
-        with (
-            self._refusing(grant, "commit"),
-            self._judging_outages(grant),
-            committing(self.using, grant, encode, limit) as done,
-        ):
-            yield done
+        limits = Limits(grant.ttl if trust is None else trust, self.timeout)
+        with self._refusing(grant, "commit"):
+            try:
+                with committing(self.using, grant, encode, limits) as done:
+                    yield done
+            except BrokenCommit as broken:
+                self._judge(grant, broken)
 
-    @contextmanager
-    def _judging_outages(self, grant: Grant) -> Iterator[None]:
-        """What a connection that broke inside a commit means: the row tells.
-
-        The server ends the transaction of a holder that was silent for longer than it may
-        trust its lease; by then the job can be somebody else's, and the holder is stale. Or
-        the `COMMIT` itself was carried out and only its answer is missing.
-        """
-        try:
-            yield
-        except (OperationalError, InterfaceError, InternalError) as broken:
-            self._connection.close()
-            state = self._state_under(grant)
-            if state is None:
-                raise Moved from broken
-            if state is not State.SUCCEEDED:
-                raise
-            logger.warning("job %s was committed, its answer was lost", grant.job_id)
-
-    def _state_under(self, grant: Grant) -> State | None:
-        """The job's state as this grant's; `RUNNING` while nobody can be asked."""
-        try:
-            with self._reading() as step:
-                job = step.jobs.under(grant).only("state").first()
-        except StoreUnavailable:
-            return State.RUNNING
-        return State(job.state) if job else None
+    def _judge(self, grant: Grant, broken: BrokenCommit) -> None:
+        """Go on if the commit happened after all; otherwise raise what it means."""
+        self._connection.close()
+        with self._step() as step:
+            happened = committed(step, grant)
+        if broken.part is Part.CALLERS and broken.__cause__:
+            raise broken.__cause__
+        if not happened or broken.part is not Part.COMMIT:
+            cause = broken.__cause__
+            raise StoreUnavailable(f"commit of job {grant.job_id} failed: {cause}") from broken
+        logger.warning("job %s was committed, but the answer was lost", grant.job_id)
 
     # -- sweeping and operating -------------------------------------------
 
@@ -222,11 +203,16 @@ class DjangoStore(JobStore):
                 with self._step() as step:
                     return operating.cancel(step, task_id, by)
             except Moved:
-                with self._step() as step:
-                    operating.wait_for(step, task_id)
+                self._wait_for_writers(task_id)
         raise StoreUnavailable(
             f"job {task_id} is being written all the time; nothing was cancelled"
         )
+
+    def _wait_for_writers(self, task_id: str) -> None:
+        # One after the other: who waits for the job's row must not hold the lease's.
+        for wait in (operating.wait_for_lease, operating.wait_for_job):
+            with self._step() as step:
+                wait(step, task_id)
 
     def replay(self, job_id: str, by: str) -> Job:
         for _ in range(_ROUNDS):
@@ -278,6 +264,12 @@ class DjangoStore(JobStore):
             rows = step.events.filter(job=job_id).order_by("id")[:limit]
             return [row.as_record() for row in rows]
 
+    def interrupted(self) -> None:
+        self._connection.close()
+        if self._connection.in_atomic_block:
+            # A transaction whose end the interrupt cut off would never end.
+            del connections[self.using]
+
     def close(self) -> None:
         self._connection.close()
 
@@ -293,7 +285,7 @@ class DjangoStore(JobStore):
         connection = self._connection
         limit = None if connection.in_atomic_block else self.timeout
         with own_transaction(connection, self.timeout):
-            step = Step(self.using, read_clock(connection, limit))
+            step = Step(self.using, read_clock(connection, statement=limit, idle=limit))
             yield step
             step.write_events()
 
@@ -302,7 +294,8 @@ class DjangoStore(JobStore):
         """The caller's transaction, as it is."""
         connection = self._connection
         with explained(connection):
-            step = Step(self.using, read_clock(connection, None))
+            connect(connection, self.timeout)
+            step = Step(self.using, read_clock(connection))
             yield step
             step.write_events()
 
@@ -320,8 +313,10 @@ class DjangoStore(JobStore):
         try:
             yield
         except Moved:
-            # On the same connection, right after the rollback.
-            self.refused(grant, what)
-            raise StaleToken(
-                f"{what} of job {grant.job_id} with old token {grant.token} was refused"
-            ) from None
+            stale = f"{what} of job {grant.job_id} with old token {grant.token} was refused"
+            try:
+                # On the same connection, right after the rollback.
+                self.refused(grant, what)
+            except StoreUnavailable:
+                logger.warning("%s, which could not be recorded", stale, exc_info=True)
+            raise StaleToken(stale) from None

@@ -44,7 +44,14 @@ def cancel(step: Step, task_id: str, by: str) -> bool:
     return True
 
 
-def wait_for(step: Step, task_id: str) -> None:
+def wait_for_lease(step: Step, task_id: str) -> None:
+    """Wait until nobody is writing the job's lease row."""
+    found = find(step, task_id)
+    if found:
+        step.leases.filter(pk=found.job.id).locked().exists()
+
+
+def wait_for_job(step: Step, task_id: str) -> None:
     """Wait until nobody is writing the job, with nothing else in hand."""
     found = find(step, task_id)
     if found:

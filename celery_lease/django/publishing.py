@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.db.models import BigIntegerField, Exists, ExpressionWrapper, F, OuterRef, Q, Value
 from django.db.models.expressions import CombinedExpression
@@ -104,9 +104,19 @@ def published(step: Step, task_ids: Sequence[str], republish_after: float, epoch
         "publish_count": F("publish_count") + 1,
         "published_epoch": epoch,
     }
-    noted = step.jobs.filter(pk__in=task_ids, handed_out=True).update(**changes)
-    if noted < len(task_ids):
-        step.submissions.filter(pk__in=task_ids, handed_out=True).update(**changes)
+    if _note(step.jobs, task_ids, changes) < len(task_ids):
+        _note(step.submissions, task_ids, changes)
+
+
+def _note(
+    table: JobQuerySet | SubmissionQuerySet, task_ids: Sequence[str], changes: dict[str, Any]
+) -> int:
+    rows = table.filter(pk__in=task_ids, handed_out=True)
+    if len(task_ids) > 1:
+        # Only what nobody is writing: to wait for one with another in hand can be a deadlock,
+        # and whoever writes a row makes the note void.
+        rows = rows.filter(pk__in=list(rows.free().values_list("pk", flat=True)))
+    return rows.update(**changes)
 
 
 def publish_again(step: Step, task_ids: Sequence[str], delay: float) -> None:

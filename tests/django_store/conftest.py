@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import TYPE_CHECKING
 
 import pytest
@@ -32,6 +33,18 @@ def store(
 
 
 @pytest.fixture
+def postgres_store(
+    postgres_database: TestDatabase,  # noqa: ARG001  # likewise
+    django_db_blocker: DjangoDbBlocker,
+) -> Iterator[DjangoStore]:
+    """The same on PostgreSQL only, for what SQLite with its one writer does not have."""
+    with django_db_blocker.unblock():
+        store = open_store("django://default", timeout=5.0)
+        yield store
+        store.close()
+
+
+@pytest.fixture
 def elapse(store: DjangoStore) -> Callable[[float], None]:
     """Let time pass: move everything that is stored into the past."""
     return lambda seconds: shift_times(store.using, seconds)
@@ -49,3 +62,10 @@ def shift_times(using: str, seconds: float) -> None:
             for name in moments
         }
         model.objects.using(using).update(**earlier)
+
+
+@pytest.fixture
+def silent_port() -> Iterator[int]:
+    """Takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]

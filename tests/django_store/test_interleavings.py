@@ -2,111 +2,54 @@
 
 from __future__ import annotations
 
-import threading
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from django.contrib.auth.models import Group
-from django.db import OperationalError, connections
+from django.db import connections
 
 from celery_lease.errors import StaleToken, StoreUnavailable
-from celery_lease.job import Busy, Claimed, Kind, State
+from celery_lease.job import Busy, Claimed, Kind, State, Unsettled
 from celery_lease.message import to_text
-from celery_lease.stores import open_store
 from celery_lease.testing.contract.scene import (
+    FAILURE,
     OTHER,
     OWNER,
     PAST_TTL,
     claim,
     due_ids,
+    finish,
+    get,
+    hold,
     hold_new,
+    kinds,
     new,
     submit,
 )
-from tests.django_store.conftest import shift_times
+from tests.django_store.holding import elsewhere, held, kill_others, waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from pytest_django.plugin import DjangoDbBlocker
-
     from celery_lease.lease import Grant
     from celery_lease.stores.base import JobStore
     from celery_lease.testing.contract.scene import Elapse
-    from tests.support.databases import TestDatabase
 
+RENEWAL = 'UPDATE "celery_lease_joblease"'
+JOB_READ = 'SELECT "celery_lease_job"'
 JOB_UPDATE = 'UPDATE "celery_lease_job"'
+LEASE_DELETE = 'DELETE FROM "celery_lease_joblease"'
 
 
 @pytest.fixture
-def store(
-    postgres_database: TestDatabase, django_db_blocker: DjangoDbBlocker
-) -> Iterator[JobStore]:
-    """On SQLite there is one writer at a time and nothing to interleave."""
-    del postgres_database
-    with django_db_blocker.unblock():
-        store = open_store("django://default", timeout=5.0)
-        yield store
-        store.close()
-
-
-@pytest.fixture
-def elapse() -> Elapse:
-    return lambda seconds: shift_times("default", seconds)
-
-
-class Held:
-    """A call in another thread that stops right after its first statement of one kind."""
-
-    def __init__(self, beginning: str) -> None:
-        self._beginning = beginning
-        self._reached = threading.Event()
-        self._go_on = threading.Event()
-        self._pool = ThreadPoolExecutor(1)
-        self.future: Future[Any]
-
-    def start(self, call: Callable[[], Any]) -> None:
-        self.future = self._pool.submit(self._run, call)
-        assert self._reached.wait(10), self.future
-
-    def _run(self, call: Callable[[], Any]) -> Any:
-        try:
-            with connections["default"].execute_wrapper(self._stop):
-                return call()
-        finally:
-            connections["default"].close()
-
-    def _stop(self, execute: Any, sql: str, params: Any, many: Any, context: Any) -> Any:
-        answer = execute(sql, params, many, context)
-        if sql.startswith(self._beginning) and not self._reached.is_set():
-            self._reached.set()
-            self._go_on.wait(10)
-        return answer
-
-    def finish(self) -> Any:
-        self._go_on.set()
-        return self.future.result(10)
-
-    def close(self) -> None:
-        self._go_on.set()
-        self._pool.shutdown()
-
-
-@contextmanager
-def held(beginning: str, call: Callable[[], Any]) -> Iterator[Held]:
-    one = Held(beginning)
-    try:
-        one.start(call)
-        yield one
-    finally:
-        one.close()
+def store(postgres_store: JobStore) -> JobStore:
+    return postgres_store
 
 
 def commit(store: JobStore, grant: Grant) -> None:
     with store.commit(grant, to_text):
         Group.objects.create(name="effect")
+
+
+# -- against a commit ------------------------------------------------------
 
 
 def test_a_renewal_does_not_wait_for_a_commit(store: JobStore) -> None:
@@ -115,7 +58,19 @@ def test_a_renewal_does_not_wait_for_a_commit(store: JobStore) -> None:
         assert store.renew([grant]).lost == frozenset()
         assert not committing.future.done()
         committing.finish()
-    assert store.get("a").state == State.SUCCEEDED  # type: ignore[union-attr]
+    assert get(store).state == State.SUCCEEDED
+
+
+def test_a_renewal_spoils_no_commit_of_a_frozen_snapshot(store: JobStore) -> None:
+    """A commit in a stricter isolation fails if a row that it writes was changed meanwhile."""
+    grant = hold_new(store)
+    connections["default"].close()
+    connections.settings["default"]["OPTIONS"]["isolation_level"] = 3  # repeatable read
+    with store.commit(grant, to_text):
+        Group.objects.count()  # takes the snapshot
+        assert elsewhere(lambda: store.renew([grant])).lost == frozenset()
+        elsewhere(lambda: store.published(["a"], republish_after=900.0))
+    assert get(store).state == State.SUCCEEDED
 
 
 def test_a_take_over_finds_a_committing_job_busy(store: JobStore, elapse: Elapse) -> None:
@@ -124,7 +79,7 @@ def test_a_take_over_finds_a_committing_job_busy(store: JobStore, elapse: Elapse
     with held(JOB_UPDATE, lambda: commit(store, grant)) as committing:
         assert isinstance(claim(store, owner=OTHER), Busy)
         committing.finish()
-    assert store.get("a").state == State.SUCCEEDED  # type: ignore[union-attr]
+    assert get(store).state == State.SUCCEEDED
     assert Group.objects.count() == 1
 
 
@@ -135,65 +90,56 @@ def test_expire_skips_a_committing_job(store: JobStore, elapse: Elapse) -> None:
         assert store.expire(10) == []
         committing.finish()
     assert store.expire(10) == []
-    assert Kind.LEASE_EXPIRED not in [event.kind for event in store.events("a")]
+    assert Kind.LEASE_EXPIRED not in kinds(store)
+
+
+def test_expire_takes_in_its_next_call_what_a_failed_commit_held(
+    store: JobStore, elapse: Elapse
+) -> None:
+    grant = hold_new(store)
+    elapse(PAST_TTL)
+    with held(JOB_UPDATE, lambda: commit(store, grant)) as committing:
+        assert store.expire(10) == []
+        kill_others()
+        with pytest.raises(StoreUnavailable):
+            committing.finish()
+    assert [expired.job_id for expired in store.expire(10)] == ["a"]
+    assert not Group.objects.exists()
+
+
+def test_the_death_of_a_holder_waits_for_its_commit(store: JobStore) -> None:
+    """What `expire_owner` skips is left to `expire`."""
+    grant = hold_new(store)
+    with held(JOB_UPDATE, lambda: commit(store, grant)) as committing:
+        assert store.expire_owner(grant.owner, "killed") == []
+        committing.finish()
+    assert get(store).state == State.SUCCEEDED
 
 
 def test_a_commit_that_waits_for_an_expiry_is_refused(store: JobStore, elapse: Elapse) -> None:
     grant = hold_new(store)
     elapse(PAST_TTL)
-    with held(JOB_UPDATE, lambda: store.expire(10)) as expiring, ThreadPoolExecutor(1) as pool:
-        refused = pool.submit(_closing, lambda: commit(store, grant))
-        assert not refused.done()
+    with (
+        held(JOB_UPDATE, lambda: store.expire(10)) as expiring,
+        waiting(lambda: commit(store, grant)) as refused,
+    ):
         assert [job.job_id for job in expiring.finish()] == ["a"]
         with pytest.raises(StaleToken):
             refused.result(10)
     assert not Group.objects.exists()
+    assert kinds(store)[-1] is Kind.STALE_WRITE_REFUSED
 
 
-def test_expire_and_renewal_agree(store: JobStore, elapse: Elapse) -> None:
-    grant = hold_new(store)
-    elapse(PAST_TTL)
-    with (
-        held('DELETE FROM "celery_lease_joblease"', lambda: store.expire(10)) as expiring,
-        ThreadPoolExecutor(1) as pool,
-    ):
-        renewal = pool.submit(_closing, lambda: store.renew([grant]))
-        assert len(expiring.finish()) == 1
-        assert renewal.result(10).lost == {grant}
-
-
-def test_a_success_that_waits_for_a_cancel_is_refused(store: JobStore) -> None:
+def test_a_cancel_waits_for_a_commit_and_finds_it_done(store: JobStore) -> None:
     grant = hold_new(store)
     with (
-        held(JOB_UPDATE, lambda: store.cancel("a", by="test")) as cancelling,
-        ThreadPoolExecutor(1) as pool,
+        held(JOB_UPDATE, lambda: commit(store, grant)) as committing,
+        waiting(lambda: store.cancel("a", by="test")) as cancelled,
     ):
-        refused = pool.submit(_closing, lambda: store.succeed(grant, None))
-        assert cancelling.finish()
-        with pytest.raises(StaleToken):
-            refused.result(10)
-    assert store.get("a").state == State.CANCELLED  # type: ignore[union-attr]
-
-
-def test_of_two_claims_one_is_granted(store: JobStore) -> None:
-    submit(store)
-    with (
-        held(JOB_UPDATE, lambda: claim(store, owner=OWNER)) as first,
-        ThreadPoolExecutor(1) as pool,
-    ):
-        second = pool.submit(_closing, lambda: claim(store, owner=OTHER))
-        assert isinstance(first.finish(), Claimed)
-        assert isinstance(second.result(10), Busy)
-
-
-def test_a_claim_waits_for_who_only_looks_at_a_pending_job(store: JobStore, elapse: Elapse) -> None:
-    """Busy would be acknowledged, and the hint lost."""
-    submit(store)
-    elapse(20.0)
-    with held(JOB_UPDATE, lambda: store.due(10)) as publishing, ThreadPoolExecutor(1) as pool:
-        claimed = pool.submit(_closing, lambda: claim(store))
-        publishing.finish()
-        assert isinstance(claimed.result(10), Claimed)
+        assert store.renew([grant]).lost == frozenset()  # while both are at it
+        committing.finish()
+        assert cancelled.result(10) is False
+    assert get(store).state == State.SUCCEEDED
 
 
 def test_who_joins_while_the_job_ends_is_handed_the_outcome(
@@ -201,93 +147,178 @@ def test_who_joins_while_the_job_ends_is_handed_the_outcome(
 ) -> None:
     grant = hold_new(store, new("a", key="k"))
     with held(JOB_UPDATE, lambda: commit(store, grant)) as committing:
-        submit(store, new("b", key="k"))
+        assert not submit(store, new("b", key="k")).due_now
         committing.finish()
-    store.settle(grant)
-    elapse(PAST_TTL)
+    assert store.settle(grant)
     assert "b" in due_ids(store)
+    elapse(PAST_TTL)
+    assert isinstance(claim(store, "b"), Unsettled)
 
 
-def test_a_killed_connection_is_an_outage_and_no_more(store: JobStore) -> None:
+# -- of a holder and who takes its job --------------------------------------
+
+
+def test_a_renewal_of_an_expiring_lease_is_lost_at_once(store: JobStore, elapse: Elapse) -> None:
     grant = hold_new(store)
-    _kill_other_backends()
-    with pytest.raises(StoreUnavailable):
-        store.renew([grant])
-    assert store.renew([grant]).lost == frozenset()
+    elapse(PAST_TTL)
+    with held(LEASE_DELETE, lambda: store.expire(10)) as expiring:
+        assert store.renew([grant]).lost == {grant}
+        assert len(expiring.finish()) == 1
 
 
-def _kill_other_backends() -> None:
-    """From a connection of its own, so that the store's is among the others."""
-
-    def kill() -> None:
-        with connections["default"].cursor() as cursor:
-            cursor.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
-            )
-
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(_closing, kill).result(10)
+def test_a_renewal_that_waits_for_a_dead_holders_expiry_is_lost(store: JobStore) -> None:
+    grant = hold_new(store)
+    with (
+        held(LEASE_DELETE, lambda: store.expire_owner(grant.owner, "killed")) as expiring,
+        waiting(lambda: store.renew([grant])) as renewal,
+    ):
+        assert len(expiring.finish()) == 1
+        assert renewal.result(10).lost == {grant}
 
 
-def _closing(call: Callable[[], Any]) -> Any:
-    try:
-        return call()
-    finally:
-        connections["default"].close()
+def test_expire_skips_a_lease_that_is_being_renewed(store: JobStore, elapse: Elapse) -> None:
+    grant = hold_new(store)
+    with held(RENEWAL, lambda: store.renew([grant])) as renewing:
+        assert store.expire_owner(grant.owner, "killed") == []
+        assert renewing.finish().lost == frozenset()
+    elapse(PAST_TTL - 2.0)
+    assert store.expire(10) == []
 
 
-def test_a_commit_whose_connection_broke_is_told_whether_it_was_stale(
+def test_a_success_that_waits_for_a_cancel_is_refused(store: JobStore) -> None:
+    grant = hold_new(store)
+    with (
+        held(JOB_UPDATE, lambda: store.cancel("a", by="test")) as cancelling,
+        waiting(lambda: store.succeed(grant, None)) as refused,
+    ):
+        assert cancelling.finish()
+        with pytest.raises(StaleToken):
+            refused.result(10)
+    assert get(store).state == State.CANCELLED
+
+
+def test_a_success_whose_job_is_given_anew_after_its_look_is_refused(store: JobStore) -> None:
+    """State, owner and number of the attempt are as it saw them: only the token tells."""
+    grant = hold_new(store)
+    with held(JOB_READ, lambda: store.succeed(grant, "late")) as late:
+        store.release(grant)
+        again = hold(store)
+        assert (again.owner, again.attempt) == (grant.owner, grant.attempt)
+        with pytest.raises(StaleToken):
+            late.finish()
+    assert get(store).state == State.RUNNING
+
+
+def test_a_success_whose_job_ends_after_its_look_is_refused(store: JobStore) -> None:
+    """Token, owner and number of the attempt are as it saw them: only the state tells."""
+    grant = hold_new(store)
+    with held(JOB_READ, lambda: store.succeed(grant, "late")) as late:
+        store.fail(grant, FAILURE, retry_in=None)
+        with pytest.raises(StaleToken):
+            late.finish()
+    assert get(store).state == State.DEAD
+
+
+# -- of claims --------------------------------------------------------------
+
+
+def test_of_two_claims_one_is_granted(store: JobStore) -> None:
+    submit(store)
+    with (
+        held(JOB_UPDATE, lambda: claim(store, owner=OWNER)) as first,
+        waiting(lambda: claim(store, owner=OTHER)) as second,
+    ):
+        assert isinstance(first.finish(), Claimed)
+        assert isinstance(second.result(10), Busy)
+
+
+def test_of_two_take_overs_one_is_granted(store: JobStore, elapse: Elapse) -> None:
+    hold_new(store)
+    elapse(PAST_TTL)
+    with held(LEASE_DELETE, lambda: claim(store, owner=OWNER)) as first:
+        assert isinstance(claim(store, owner=OTHER), Busy)
+        assert isinstance(first.finish(), Claimed)
+
+
+def test_a_take_over_does_not_believe_what_it_read_before_a_renewal(
     store: JobStore, elapse: Elapse
 ) -> None:
-    """As after a long pause, when the server has ended the silent transaction."""
-    stale = hold_new(store)
-    with pytest.raises(StaleToken), store.commit(stale, to_text):
-        Group.objects.create(name="effect")
-        _kill_other_backends()
-        _elsewhere(lambda: elapse(PAST_TTL))
-        _elsewhere(lambda: claim(store, owner=OTHER))
-        Group.objects.create(name="more")
-    refusal = store.events("a")[-1]
-    assert (refusal.kind, refusal.token) == (Kind.STALE_WRITE_REFUSED, stale.token)
-    assert not Group.objects.exists()
+    grant = hold_new(store)
+    elapse(PAST_TTL)
+    with held(JOB_READ, lambda: claim(store, owner=OTHER)) as late:
+        elapse(-PAST_TTL)
+        assert store.renew([grant]).lost == frozenset()
+        assert isinstance(late.finish(), Busy)
+    assert get(store).token == grant.token
 
 
-def test_a_commit_whose_connection_broke_is_no_more_while_the_job_is_held(
-    store: JobStore,
+def test_a_claim_waits_for_who_only_looks_at_a_pending_job(store: JobStore, elapse: Elapse) -> None:
+    """Busy would be acknowledged, and the hint lost."""
+    submit(store)
+    elapse(20.0)
+    with (
+        held(JOB_UPDATE, lambda: store.due(10)) as publishing,
+        waiting(lambda: claim(store)) as claimed,
+    ):
+        publishing.finish()
+        assert isinstance(claimed.result(10), Claimed)
+
+
+def test_a_duplicate_claimed_while_its_sibling_settles_is_granted(store: JobStore) -> None:
+    grant = hold_new(store, new("a", key="k"))
+    submit(store, new("b", key="k"))
+    store.succeed(grant, "1")
+    with (
+        held(LEASE_DELETE, lambda: store.settle(grant)) as settling,
+        waiting(lambda: claim(store, "b", owner=OTHER)) as claimed,
+    ):
+        assert settling.finish()
+        assert isinstance(claimed.result(10), Unsettled)
+
+
+def test_due_skips_what_another_sweeper_hands_out(store: JobStore, elapse: Elapse) -> None:
+    store.submit([new(name) for name in "abcd"])
+    elapse(20.0)
+    with held(JOB_UPDATE, lambda: due_ids(store, limit=2)) as first:
+        second = due_ids(store)
+        assert len(second) == 2
+        assert first.finish() | second == set("abcd")
+
+
+def test_a_note_of_publishing_does_not_wait_for_a_row_with_others_in_hand(
+    store: JobStore, elapse: Elapse
 ) -> None:
-    grant = hold_new(store)
-    with pytest.raises(OperationalError), store.commit(grant, to_text):
-        _kill_other_backends()
-        Group.objects.create(name="effect")
-    assert store.renew([grant]).lost == frozenset()
-    commit(store, grant)
-    assert Group.objects.count() == 1
+    store.submit([new(name) for name in "ab"])
+    elapse(20.0)
+    assert due_ids(store) == {"a", "b"}
+    with held(JOB_UPDATE, lambda: claim(store, "a")) as claiming:
+        store.published(["a", "b"], republish_after=900.0)
+        claiming.finish()
+    assert get(store, "a").next_publish_at is None
+    assert get(store, "b").publish_count == 1
 
 
-def test_a_commit_whose_answer_was_lost_is_a_success(store: JobStore) -> None:
-    grant = hold_new(store)
-    with store.commit(grant, to_text):
-        Group.objects.create(name="effect")
-        # The server carries COMMIT out; its client never hears of it.
-        _lose_the_answer_of_commit()
-    assert store.get("a").state == State.SUCCEEDED  # type: ignore[union-attr]
-    assert [event.kind for event in store.events("a")].count(Kind.STALE_WRITE_REFUSED) == 0
-    assert Group.objects.count() == 1
+# -- of retention -----------------------------------------------------------
 
 
-def _lose_the_answer_of_commit() -> None:
-    connection = connections["default"]
-    commit = connection._commit
-
-    def lose() -> None:
-        connection._commit = commit
-        commit()
-        raise OperationalError
-
-    connection._commit = lose
+def test_prune_keeps_a_job_that_is_joined_meanwhile(store: JobStore, elapse: Elapse) -> None:
+    finish(store, new("a", key="k"))
+    elapse(31 * 86_400.0)
+    with held('INSERT INTO "celery_lease_submission"', lambda: submit(store, new("b", "k"))) as one:
+        assert store.prune(10) == 0
+        assert one.finish().job.id == "a"
+    assert store.prune(10) == 0
+    assert isinstance(claim(store, "b"), Unsettled)
 
 
-def _elsewhere(call: Callable[[], Any]) -> None:
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(_closing, call).result(10)
+def test_who_joins_a_job_that_is_being_pruned_makes_a_new_one(
+    store: JobStore, elapse: Elapse
+) -> None:
+    finish(store, new("a", key="k"))
+    elapse(31 * 86_400.0)
+    with (
+        held('DELETE FROM "celery_lease_jobevent"', lambda: store.prune(10)) as pruning,
+        waiting(lambda: submit(store, new("b", "k"))) as submitted,
+    ):
+        assert pruning.finish() == 1
+        assert submitted.result(10).created
