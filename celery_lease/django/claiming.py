@@ -138,7 +138,7 @@ def _next_token(step: Step, job: Job) -> int:
 def _lease(step: Step, job: Job, by: Claimant) -> None:
     job.lease_until = step.after(by.ttl)
     step.leases.create(
-        job=job,
+        job_id=job.id,  # the job itself would ask the project's routers
         token=job.token,
         owner=by.owner,
         expires_at=job.lease_until,

@@ -60,6 +60,7 @@ class _Plan:
 
     created: dict[str, Job] = field(default_factory=dict)
     joined: dict[str, Submission] = field(default_factory=dict)
+    joined_jobs: dict[str, Job] = field(default_factory=dict)
     replayed: dict[str, tuple[Job, str]] = field(default_factory=dict)
     answers: list[tuple[NewJob, Job, bool, bool]] = field(default_factory=list)
 
@@ -121,6 +122,7 @@ def _plan_join(step: Step, plan: _Plan, new: NewJob, job: Job) -> Job:
         plan.replayed.setdefault(job.id, (job, f"submission {new.id}"))
     ended = job.terminal and job.id not in plan.replayed
     submission = plan.joined[new.id] = _submission(step, new, job, ended=ended)
+    plan.joined_jobs[job.id] = job
     plan.answers.append((new, job, False, submission.handed_out))
     step.record(job, Kind.DUPLICATE_SUBMITTED, task_id=new.id)
     return job
@@ -157,7 +159,8 @@ def _job(step: Step, new: NewJob) -> Job:
 def _submission(step: Step, new: NewJob, job: Job, *, ended: bool) -> Submission:
     submission = Submission(
         task_id=new.id,
-        job=job,
+        # Not the job itself: that would ask the project's routers.
+        job_id=job.id,
         message=new.message,
         body=new.body,
         hands_over=new.hands_over,
@@ -173,9 +176,8 @@ def _submission(step: Step, new: NewJob, job: Job, *, ended: bool) -> Submission
 
 def _hold(step: Step, plan: _Plan) -> None:
     """Keep the jobs that prune may delete before this transaction ends."""
-    jobs = {submission.job_id: submission.job for submission in plan.joined.values()}
-    for job_id in sorted(jobs.keys() - plan.created.keys()):
-        job = jobs[job_id]
+    for job_id in sorted(plan.joined_jobs.keys() - plan.created.keys()):
+        job = plan.joined_jobs[job_id]
         prunable = job.terminal and job.keep_until < step.after(_LONG_TRANSACTION)
         if prunable and not step.jobs.filter(pk=job_id).locked().exists():
             raise Moved
