@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from django.apps import apps
-from django.core.exceptions import ImproperlyConfigured
+from django.core.exceptions import AppRegistryNotReady, ImproperlyConfigured
 from django.db import connections
 
 from celery_lease.errors import ConfigurationError
@@ -39,7 +39,7 @@ def _require_app() -> None:
         raise ConfigurationError(
             f"a django:// job store needs Django's settings: set DJANGO_SETTINGS_MODULE ({error})"
         ) from error
-    except LookupError as error:
+    except AppRegistryNotReady as error:
         raise ConfigurationError(
             "a django:// job store was opened before Django: call django.setup() first"
         ) from error
