@@ -15,6 +15,7 @@ from celery_lease.runtime import runtime_of
 from tests.support.waiting import wait_for
 from tests.support.worker import Worker, running_worker
 from tests.workers.diary import Diary
+from tests.workers.dying import STEPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from celery_lease.stores.base import JobStore
     from tests.support.databases import TestDatabase
     from tests.support.rabbitmq import RabbitMQ
+    from tests.support.valkey import PrivateValkey
 
 APP = "tests.workers.app"
 
@@ -120,6 +122,21 @@ def rabbit_project(
     postgres_database: TestDatabase, rabbitmq: RabbitMQ, tmp_path: Path
 ) -> Iterator[Project]:
     env, diary = environment(postgres_database, rabbitmq.url, rabbitmq.queue(), tmp_path / "diary")
+    with opened(env, diary) as project:
+        yield project
+
+
+@pytest.fixture(params=STEPS)
+def dying_project(
+    request: pytest.FixtureRequest,
+    postgres_database: TestDatabase,
+    private_valkey: PrivateValkey,
+    tmp_path: Path,
+) -> Iterator[Project]:
+    """A project whose first worker dies at that step; results are in a database of their own."""
+    env, diary = environment(postgres_database, private_valkey.url, "celery", tmp_path / "diary")
+    backend = f"tests.workers.dying:DyingBackend+{private_valkey.url.removesuffix('0')}1"
+    env = {**env, "RESULT_BACKEND": backend, "DIE_AT": request.param}
     with opened(env, diary) as project:
         yield project
 

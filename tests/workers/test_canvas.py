@@ -8,31 +8,10 @@ import pytest
 from celery import chain, chord, group
 
 from tests.support.waiting import wait_for
-from tests.workers.conftest import environment, opened
-from tests.workers.dying import STEPS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.support.databases import TestDatabase
     from tests.support.valkey import PrivateValkey
     from tests.workers.conftest import Project
-
-
-@pytest.fixture(params=STEPS)
-def dying_project(
-    request: pytest.FixtureRequest,
-    postgres_database: TestDatabase,
-    private_valkey: PrivateValkey,
-    tmp_path: Path,
-) -> Iterator[Project]:
-    """A project whose first worker dies at that step of its first hand-over."""
-    env, diary = environment(postgres_database, private_valkey.url, "celery", tmp_path / "diary")
-    backend = f"tests.workers.dying:DyingBackend+{private_valkey.url}"
-    env = {**env, "RESULT_BACKEND": backend, "DIE_AT": request.param}
-    with opened(env, diary) as project:
-        yield project
 
 
 def linked(app: Any, follower: Any) -> Any:

@@ -9,14 +9,8 @@ import pytest
 from celery import chord
 
 from tests.support.waiting import wait_for
-from tests.workers.conftest import environment, opened
-from tests.workers.dying import STEPS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.support.databases import TestDatabase
     from tests.support.valkey import PrivateValkey
     from tests.workers.conftest import Project
 
@@ -26,21 +20,6 @@ NAMES = ["a", "b", "c"]
 DEDUPLICATING = pytest.mark.skipif(
     celery.VERSION < (5, 7), reason="Celery counts a chord's members once since 5.7"
 )
-
-
-@pytest.fixture(params=STEPS)
-def dying_project(
-    request: pytest.FixtureRequest,
-    postgres_database: TestDatabase,
-    private_valkey: PrivateValkey,
-    tmp_path: Path,
-) -> Iterator[Project]:
-    """A project whose first worker dies at that step; results are in a database of their own."""
-    env, diary = environment(postgres_database, private_valkey.url, "celery", tmp_path / "diary")
-    backend = f"tests.workers.dying:DyingBackend+{private_valkey.url.removesuffix('0')}1"
-    env = {**env, "RESULT_BACKEND": backend, "DIE_AT": request.param}
-    with opened(env, diary) as project:
-        yield project
 
 
 def _die(project: Project, broker: PrivateValkey) -> None:
