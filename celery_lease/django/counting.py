@@ -18,7 +18,7 @@ def counts(step: Step) -> Counts:
     rows = list(
         step.jobs.values("state").annotate(
             jobs=Count("*"),
-            ready=Count("pk", filter=ready),
+            ready=Count("available_at", filter=ready),
             oldest=Min("available_at", filter=ready),
         )
     )
