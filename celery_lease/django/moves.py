@@ -83,22 +83,28 @@ def settle(step: Step, job: Job, task_id: str, kind: Kind) -> None:
     """Note that an outcome needs no more handing over, and wake those that waited for it."""
     settled = {"settled_at": step.now, "next_publish_at": None, "handed_out": False}
     if task_id != job.id:
-        written = step.submissions.filter(pk=task_id, settled_at=None).update(**settled) > 0
-    elif job.settled_at is None:
-        step.move(job, **settled)
-        written = True
+        # The job first, as everywhere, and under what was read of it.
+        step.move(job, **_woken(step, job))
+        unsettled = step.submissions.filter(pk=task_id, settled_at=None)
+        written = unsettled.update(**settled) > 0
     else:
-        written = False
+        written = job.settled_at is None
+        if written:
+            step.move(job, **settled)
     if written:
         step.record(job, kind, task_id=task_id)
-    wake(step, job)
+    wake_joined(step, job)
 
 
 def wake(step: Step, job: Job) -> None:
     """Make due what was not handed over for a job that has ended."""
-    if job.settled_at is None:
-        step.move(job, next_publish_at=step.now, handed_out=False)
+    if woken := _woken(step, job):
+        step.move(job, **woken)
     wake_joined(step, job)
+
+
+def _woken(step: Step, job: Job) -> dict[str, Any]:
+    return {"next_publish_at": step.now, "handed_out": False} if job.settled_at is None else {}
 
 
 def wake_joined(step: Step, job: Job) -> None:

@@ -98,7 +98,6 @@ def prune(step: Step, limit: int) -> int:
     # Once more, now that they are locked: a submission may have joined meanwhile.
     ids = list(_prunable(step).filter(pk__in=chosen).values_list("pk", flat=True))
     if ids:
-        step.leases.filter(pk__in=ids).delete()
         step.events.filter(job__in=ids).delete()
         step.submissions.filter(job__in=ids).delete()
         step.jobs.filter(pk__in=ids).delete()
@@ -107,8 +106,11 @@ def prune(step: Step, limit: int) -> int:
 
 def _prunable(step: Step) -> JobQuerySet:
     waiting = step.submissions.filter(job=OuterRef("pk"), settled_at=None)
+    # Those that a commit left behind are for `expire`, which knows the order of locks.
+    leases = step.leases.filter(pk=OuterRef("pk"))
     return step.jobs.filter(
         ~Exists(waiting),
+        ~Exists(leases),
         state__in=TERMINAL,
         keep_until__lte=step.now,
         settled_at__isnull=False,

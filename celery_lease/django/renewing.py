@@ -20,24 +20,33 @@ if TYPE_CHECKING:
     from celery_lease.lease import Grant
 
 
+#: Leases per statement; SQLite takes no condition of more than a thousand parts.
+_BATCH = 500
+
+
 def renew(step: Step, grants: Sequence[Grant]) -> Renewal:
     """Extend the leases that have not ended, by the clock of the statement itself."""
+    lost: set[Grant] = set()
+    for start in range(0, len(grants), _BATCH):
+        lost |= _lost(step, grants[start : start + _BATCH])
+    return Renewal(lost=frozenset(lost))
+
+
+def _lost(step: Step, grants: Sequence[Grant]) -> set[Grant]:
     by_lease = {(grant.job_id, grant.token, grant.owner): grant for grant in grants}
-    if not by_lease:
-        return Renewal()
     mine = Q()
     for job_id, token, owner in by_lease:
         mine |= Q(job=job_id, token=token, owner=owner)
     live = step.leases.filter(mine).live()
     renewed = {"expires_at": _until(grants), "renewals": F("renewals") + 1}
     if live.filter(audit_all=False).update(**renewed) == len(by_lease):
-        return Renewal()
+        return set()
     live.filter(audit_all=True).update(**renewed)
     for lease in live:
         del by_lease[lease.job_id, lease.token, lease.owner]
         if lease.audit_all:
             step.note(lease.job_id, Kind.LEASE_RENEWED, lease.token, lease.owner, {})
-    return Renewal(lost=frozenset(g for g in grants if (g.job_id, g.token, g.owner) in by_lease))
+    return {grant for grant in grants if (grant.job_id, grant.token, grant.owner) in by_lease}
 
 
 def _until(grants: Sequence[Grant]) -> ExpressionWrapper[CombinedExpression]:

@@ -75,8 +75,8 @@ def submit(step: Step, new_jobs: Sequence[NewJob]) -> list[Submitted]:
     plan = _plan(step, new_jobs, _known(step, new_jobs))
     _hold(step, plan)
     _insert(step, plan)
-    for job, by in plan.replayed.values():
-        replay(step, job, by)
+    for job_id in sorted(plan.replayed):
+        replay(step, *plan.replayed[job_id])
     return [
         Submitted(new.id, job.as_record(), created=created, due_now=due_now)
         for new, job, created, due_now in plan.answers
@@ -85,10 +85,13 @@ def submit(step: Step, new_jobs: Sequence[NewJob]) -> list[Submitted]:
 
 def _known(step: Step, new_jobs: Sequence[NewJob]) -> _Known:
     ids = [new.id for new in new_jobs]
-    wanted = Q(pk__in=ids)
+    keys: dict[str, list[str]] = {}
     for new in new_jobs:
         if new.key:
-            wanted |= Q(task=new.task, key=new.key)
+            keys.setdefault(new.task, []).append(new.key)
+    wanted = Q(pk__in=ids)
+    for task, wanted_keys in keys.items():
+        wanted |= Q(task=task, key__in=wanted_keys)
     own = step.jobs.filter(wanted).with_lease().with_task_id("id")
     joined = step.jobs.filter(submissions__pk__in=ids).with_lease().with_task_id("submissions__pk")
     known = _Known()

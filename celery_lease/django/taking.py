@@ -40,9 +40,17 @@ def take(step: Step, locked: Sequence[JobLease], kind: Kind, reason: str = "") -
     if not leases:
         return []
     jobs = list(step.jobs.filter(pk__in=leases).light().free())
-    step.leases.filter(pk__in=[job.id for job in jobs]).delete()
+    ended = {job.id for job in jobs}
+    if len(ended) < len(leases):
+        ended |= _without_job(step, leases.keys() - ended)
+    step.leases.filter(pk__in=ended).delete()
     taken = [take_one(step, job, leases[job.id], kind, reason) for job in jobs]
     return [expired for expired in taken if expired]
+
+
+def _without_job(step: Step, job_ids: set[str]) -> set[str]:
+    """Which of these jobs are not held by somebody but gone: rows can be deleted by hand."""
+    return job_ids - set(step.jobs.filter(pk__in=job_ids).values_list("pk", flat=True))
 
 
 def take_over(step: Step, job_id: str) -> Job | None:

@@ -101,15 +101,11 @@ END = "SELECT job, UPDATE job, INSERT jobevent"
 HAND_BACK = "SELECT job, DELETE joblease, UPDATE job, INSERT jobevent"
 TAKE_TWO = "SELECT joblease, SELECT job, DELETE joblease, UPDATE job, UPDATE job, INSERT jobevent"
 SETTLE_JOINED = (
-    "SELECT job, DELETE joblease, UPDATE submission, "
-    # Whoever else waits for the outcome: the job's own id, and the other submissions.
-    "UPDATE job, UPDATE submission, INSERT jobevent"
+    # The job, which waits for the outcome too; the submission; the others that joined.
+    "SELECT job, DELETE joblease, UPDATE job, UPDATE submission, UPDATE submission, INSERT jobevent"
 )
 # The second look is for a submission that joined before the rows were locked.
-PRUNE = (
-    "DELETE worker, SELECT job, SELECT job, "
-    "DELETE joblease, DELETE jobevent, DELETE submission, DELETE job"
-)
+PRUNE = "DELETE worker, SELECT job, SELECT job, DELETE jobevent, DELETE submission, DELETE job"
 
 TABLE = (
     Verb("submit 1", nothing, lambda s, _: submit(s), CREATE),

@@ -276,6 +276,25 @@ def test_a_duplicate_claimed_while_its_sibling_settles_is_granted(store: JobStor
         assert isinstance(claimed.result(10), Unsettled)
 
 
+def test_a_late_settle_and_a_claim_of_its_submission_do_not_wait_for_each_other(
+    store: JobStore, elapse: Elapse
+) -> None:
+    """Both write the job before the submission; the lease row is gone by then."""
+    submit(store, new("a", key="k"))
+    submit(store, new("b", key="k"))
+    grant = hold(store, "b")
+    store.succeed(grant, "1")
+    elapse(PAST_TTL)
+    store.expire(10)
+    with (
+        held(JOB_UPDATE, lambda: claim(store, "b", owner=OTHER)) as claiming,
+        waiting(lambda: store.settle(grant)) as settled,
+    ):
+        assert isinstance(claiming.finish(), Unsettled)
+        assert settled.result(10) is False
+    assert kinds(store)[-1] is Kind.STALE_WRITE_REFUSED
+
+
 def test_due_skips_what_another_sweeper_hands_out(store: JobStore, elapse: Elapse) -> None:
     store.submit([new(name) for name in "abcd"])
     elapse(20.0)
