@@ -9,7 +9,7 @@ from django.contrib.auth.models import Group
 from django.db import connections
 
 from celery_lease.errors import StaleToken, StoreUnavailable
-from celery_lease.job import Busy, Claimed, Kind, State, Unsettled
+from celery_lease.job import Busy, Claimed, Finished, Kind, State, Unsettled
 from celery_lease.message import to_text
 from celery_lease.testing.contract.scene import (
     FAILURE,
@@ -250,6 +250,32 @@ def test_a_take_over_does_not_believe_what_it_read_before_a_renewal(
         assert store.renew([grant]).lost == frozenset()
         assert isinstance(late.finish(), Busy)
     assert get(store).token == grant.token
+
+
+def test_a_claim_counts_from_what_a_replay_left_after_its_look(
+    store: JobStore, elapse: Elapse
+) -> None:
+    """State, token and owner are as it saw them: only the number of attempts tells."""
+    hold_new(store)
+    elapse(PAST_TTL)
+    store.expire(10)
+    with held(JOB_READ, lambda: claim(store)) as late:
+        store.cancel("a", by="test")
+        store.replay("a", by="test")
+        assert late.finish().grant.attempt == 1
+
+
+def test_an_outcome_settled_after_a_claims_look_is_not_handed_out_again(
+    store: JobStore, elapse: Elapse
+) -> None:
+    """State, token and owner are as it saw them: only the settling tells."""
+    grant = hold_new(store)
+    store.succeed(grant, "1")
+    elapse(PAST_TTL)
+    store.expire(10)
+    with held(JOB_READ, lambda: claim(store, owner=OTHER)) as late:
+        assert store.settle(grant)
+        assert isinstance(late.finish(), Finished)
 
 
 def test_a_claim_waits_for_who_only_looks_at_a_pending_job(store: JobStore, elapse: Elapse) -> None:
