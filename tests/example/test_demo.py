@@ -84,7 +84,7 @@ def test_it_serves_until_it_is_told_to_stop(tmp_path: Path, end: signal.Signals)
         assert httpx2.get(health, trust_env=False).json()["status"] == "ok"
         assert_admin_opens(*login.groups())
         process.send_signal(end)
-        assert process.wait(30) == 0
+        assert process.wait(30) == 0, str(log)
     finally:
         process.kill()
         process.wait()
