@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from django.db import NotSupportedError
-from django.db.models import BigIntegerField, ExpressionWrapper, Func, Value
+from django.db.models import Func
 
 from celery_lease.django.fields import MomentField, moment
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from django.db.backends.base.base import BaseDatabaseWrapper
-    from django.db.models.expressions import Combinable, CombinedExpression
     from django.db.models.sql.compiler import SQLCompiler
 
 # Not now(), which stands still in a transaction.
@@ -40,12 +39,6 @@ class Clock(Func):
     def as_sqlite(self, *_: Any, **__: Any) -> tuple[str, Any]:
         """Ask this host: whoever shares the file shares the host."""
         return "%s", [_host_microseconds()]
-
-
-def plus(time: Combinable, wait: timedelta) -> ExpressionWrapper[CombinedExpression]:
-    """`time` and `wait`, computed in the statement."""
-    distance = Value(as_microseconds(wait), output_field=BigIntegerField())
-    return ExpressionWrapper(time + distance, output_field=MomentField())
 
 
 def as_microseconds(wait: timedelta) -> int:

@@ -32,7 +32,6 @@ class Step:
     Attributes:
         using: Alias of the database; replicas and routers are never asked.
         now: The store's time when the step began.
-        savepoints: Whether the step may need to undo a part of itself.
     """
 
     using: str

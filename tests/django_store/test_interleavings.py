@@ -18,7 +18,6 @@ from celery_lease.testing.contract.scene import (
     PAST_TTL,
     claim,
     due_ids,
-    finish,
     get,
     hold,
     hold_new,
@@ -341,29 +340,3 @@ def test_a_note_of_publishing_does_not_wait_for_a_row_with_others_in_hand(
         claiming.finish()
     assert get(store, "a").next_publish_at is None
     assert get(store, "b").publish_count == 1
-
-
-# -- of retention -----------------------------------------------------------
-
-
-def test_prune_keeps_a_job_that_is_joined_meanwhile(store: JobStore, elapse: Elapse) -> None:
-    finish(store, new("a", key="k"))
-    elapse(31 * 86_400.0)
-    with held('INSERT INTO "celery_lease_submission"', lambda: submit(store, new("b", "k"))) as one:
-        assert store.prune(10) == 0
-        assert one.finish().job.id == "a"
-    assert store.prune(10) == 0
-    assert isinstance(claim(store, "b"), Unsettled)
-
-
-def test_who_joins_a_job_that_is_being_pruned_makes_a_new_one(
-    store: JobStore, elapse: Elapse
-) -> None:
-    finish(store, new("a", key="k"))
-    elapse(31 * 86_400.0)
-    with (
-        held('DELETE FROM "celery_lease_jobevent"', lambda: store.prune(10)) as pruning,
-        waiting(lambda: submit(store, new("b", "k"))) as submitted,
-    ):
-        assert pruning.finish() == 1
-        assert submitted.result(10).created
