@@ -18,9 +18,11 @@ from celery_lease.testing.contract.scene import (
     PAST_TTL,
     claim,
     due_ids,
+    finish,
     get,
     hold,
     hold_new,
+    hold_outcome,
     kinds,
     new,
     submit,
@@ -299,6 +301,15 @@ def test_a_duplicate_claimed_while_its_sibling_settles_is_granted(store: JobStor
     ):
         assert settling.finish()
         assert isinstance(claimed.result(10), Unsettled)
+
+
+def test_a_second_settle_leaves_the_lease_of_who_claimed_after_its_look(store: JobStore) -> None:
+    grant = finish(store, new("a", key="k"))
+    submit(store, new("b", key="k"))
+    with held(JOB_READ, lambda: store.settle(grant)) as late:
+        outcome = hold_outcome(store, "b")
+        late.finish()
+    assert store.renew([outcome]).lost == frozenset()
 
 
 def test_a_late_settle_and_a_claim_of_its_submission_do_not_wait_for_each_other(
