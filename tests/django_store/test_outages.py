@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from celery_lease.stores.base import JobStore
     from celery_lease.testing.contract.scene import Elapse
+    from tests.support.databases import TestDatabase
 
 JOB_UPDATE = 'UPDATE "celery_lease_job"'
 
@@ -99,6 +100,26 @@ def test_a_refusal_that_cannot_be_recorded_is_a_refusal(
         store.succeed(grant, None)
     assert "could not be recorded" in caplog.text
     assert Kind.STALE_WRITE_REFUSED not in kinds(store)
+
+
+def test_who_waits_too_long_for_sqlites_writer_is_told_of_an_outage(
+    sqlite_database: TestDatabase, django_db_blocker: DjangoDbBlocker
+) -> None:
+    """However patient the project's own transactions are: here twenty seconds."""
+    del sqlite_database
+    store, impatient = (open_store("django://default", timeout=t) for t in (5.0, 0.2))
+    with django_db_blocker.unblock():
+        submit(store)
+        begun = time.monotonic()
+        with held(JOB_UPDATE, lambda: claim(store)) as claiming:
+            with pytest.raises(StoreUnavailable):
+                claim(impatient, owner=OTHER)
+            assert time.monotonic() - begun < 4.0
+            assert isinstance(claiming.finish(), Claimed)
+        with connection.cursor() as cursor:
+            cursor.execute("PRAGMA busy_timeout")
+            assert cursor.fetchone() == (20_000,)
+        store.close()
 
 
 class TestOnPostgres:
