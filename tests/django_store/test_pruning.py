@@ -41,3 +41,14 @@ def test_who_joins_a_job_that_is_being_pruned_makes_a_new_one(
     ):
         assert pruning.finish() == 1
         assert submitted.result(10).created
+
+
+def test_prune_looks_again_once_its_jobs_are_locked(store: JobStore, elapse: Elapse) -> None:
+    """The submission was joined long before the retention ended, and committed only now."""
+    finish(store, new("a", key="k"))
+    with held('INSERT INTO "celery_lease_submission"', lambda: submit(store, new("b", "k"))) as one:
+        elapse(31 * 86_400.0)
+        with held('SELECT "celery_lease_job"', lambda: store.prune(10)) as pruning:
+            assert one.finish().job.id == "a"
+            assert pruning.finish() == 0
+    assert isinstance(claim(store, "b"), Unsettled)

@@ -13,6 +13,8 @@ from django.contrib.auth.models import Group
 from django.db import connection, connections, transaction
 from django.test.utils import CaptureQueriesContext
 
+from celery_lease.django.clock import read_clock
+from celery_lease.django.models import Job
 from celery_lease.errors import (
     JobIdConflict,
     OperationKeyConflict,
@@ -203,6 +205,15 @@ def test_a_refused_verb_leaves_the_callers_transaction_usable(
             store.succeed(stale, None)
     assert Group.objects.count() == 1
     assert kinds(store)[-1] is Kind.STALE_WRITE_REFUSED
+
+
+def test_time_goes_on_inside_a_transaction(store: JobStore) -> None:
+    submit(store)
+    with transaction.atomic():
+        earlier, later = read_clock(connection), read_clock(connection)
+        assert earlier < later
+        asked = Job.objects.with_clock()
+        assert later < asked.get().read_at < asked.get().read_at  # type: ignore[operator]
 
 
 # -- SQLite's modes, PostgreSQL's isolation, routers ------------------------
