@@ -119,6 +119,32 @@ def test_a_duplicate_claimed_while_its_sibling_settles_is_granted(store: JobStor
         assert isinstance(claimed.result(10), Unsettled)
 
 
+def test_a_settle_waits_for_a_claim_of_its_sibling_with_nothing_in_hand(store: JobStore) -> None:
+    """The claim has locked the lease row and goes on to the job's."""
+    submit(store, new("a", key="k"))
+    submit(store, new("b", key="k"))
+    grant = hold(store, "b")
+    store.succeed(grant, "1")
+    with (
+        held('SELECT "celery_lease_joblease"', lambda: claim(store, owner=OTHER)) as claiming,
+        waiting(lambda: store.settle(grant)) as settled,
+    ):
+        assert isinstance(claiming.finish(), Busy)
+        assert settled.result(10)
+    assert due_ids(store) == {"a"}
+
+
+def test_expire_does_not_wait_for_a_lease_row_with_others_in_hand(
+    store: JobStore, elapse: Elapse
+) -> None:
+    for name in "ab":
+        hold_new(store, new(name))
+    elapse(PAST_TTL)
+    with held(LEASE_DELETE, lambda: claim(store, "a", owner=OTHER)) as claiming:
+        assert [expired.job_id for expired in store.expire(10)] == ["b"]
+        claiming.finish()
+
+
 def test_a_second_settle_leaves_the_lease_of_who_claimed_after_its_look(store: JobStore) -> None:
     grant = finish(store, new("a", key="k"))
     submit(store, new("b", key="k"))
