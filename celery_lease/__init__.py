@@ -11,7 +11,7 @@ from celery_lease.errors import (
     StoreUnavailable,
     WorkerStopping,
 )
-from celery_lease.policy import Backoff, Limit
+from celery_lease.policy import Backoff
 from celery_lease.task import LeasedTask, current_lease
 
 __version__ = "0.1.0"
@@ -22,7 +22,6 @@ __all__ = [
     "LeaseError",
     "LeaseLost",
     "LeasedTask",
-    "Limit",
     "OperationKeyConflict",
     "PermanentError",
     "RetryableError",

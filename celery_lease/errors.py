@@ -43,10 +43,6 @@ class StaleToken(LeaseError):
     """Another holder has this job, or it has ended: the write was refused and recorded."""
 
 
-class CommitUnsupported(LeaseError):
-    """This store cannot join your database transaction; use lease_store = "django://default"."""
-
-
 class TransactionModeError(LeaseError):
     """SQLite refused to write after reading; set OPTIONS["transaction_mode"] = "IMMEDIATE"."""
 

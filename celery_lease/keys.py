@@ -101,9 +101,3 @@ def submission_id(task_id: str, nesting: int = 0) -> str:
     `replace()` gives another task the old id; its message counts how often.
     """
     return f"{task_id}~{nesting}" if nesting else task_id
-
-
-def task_id_of(submission: str) -> str:
-    """The Celery task id behind a store id."""
-    head, tilde, nesting = submission.rpartition("~")
-    return head if tilde and nesting.isdigit() else submission

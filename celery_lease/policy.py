@@ -98,19 +98,6 @@ class Backoff:
         return float(min(self.base * self.factor ** min(attempt - 1, 64), self.maximum))
 
 
-@dataclass(frozen=True)
-class Limit:
-    """At most `n` running jobs per key over all workers.
-
-    Attributes:
-        n: How many.
-        key: `str.format` template over the bound arguments; the task's name if empty.
-    """
-
-    n: int
-    key: str = ""
-
-
 Template = str | Callable[..., str] | None
 
 

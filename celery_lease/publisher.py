@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kombu.exceptions import OperationalError
 
-from celery_lease.message import HEADER, Message
+from celery_lease.message import Message
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -191,6 +191,3 @@ def _epoch(producer: Producer) -> str:
     client.set(EPOCH_KEY, secrets.token_hex(8), nx=True)
     found = client.get(EPOCH_KEY)
     return found.decode() if isinstance(found, bytes) else str(found or "")
-
-
-__all__ = ["EPOCH_KEY", "HEADER", "Publisher"]
